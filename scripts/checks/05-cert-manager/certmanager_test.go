@@ -47,7 +47,7 @@ func feature(step func(context.Context, *testing.T, *check.Check)) types.Feature
 	return features.New("of the operator in the cluster").Assess("as the task says", check.Assess(step)).Feature()
 }
 
-// waits deploys the operator without anything of cert-manager, and looks at its Pod.
+// waits deploys the operator without any objects of cert-manager, and checks its Pod.
 func waits(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
@@ -85,7 +85,7 @@ func waits(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// answers reads the student's answers, and compares.
+// answers reads the student's answers, and compares them.
 func answers(ctx context.Context, t *testing.T, c *check.Check, seen map[string]string) {
 	t.Helper()
 	content, err := c.Submission.File(ctx, "answers.yaml")
@@ -110,7 +110,7 @@ func detourAnswers(ctx context.Context, t *testing.T, c *check.Check) {
 	answers(ctx, t, c, map[string]string{"phase": waited.phase, "container": waited.container, "event": waited.event})
 }
 
-// issued brings Issuers, Certificates and registrations, and looks at what comes into the Secret.
+// issued applies Issuers, Certificates and registrations, and checks the content of the Secret.
 func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
@@ -119,7 +119,7 @@ func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	o.apply(ctx, t, c, deployed.Of(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
 	err := deployed.Until(ctx, issueLimit, "the certificate in the Secret "+o.secret, func(ctx context.Context) (string, error) {
 		if _, secret, err := o.leaf(ctx); apierrors.IsNotFound(err) || secret != nil && err != nil {
-			return "there is none", nil //nolint:nilerr // that it is not there yet is what is waited out
+			return "there is none", nil //nolint:nilerr // the check waits until it exists
 		} else if err != nil {
 			return "", err
 		}
@@ -146,7 +146,7 @@ func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	c.Note(began, time.Since(began), "Pod "+pod.Name+" becomes ready")
 }
 
-// conditions are those of all Certificates of the namespace, a line each.
+// conditions returns the conditions of all Certificates of the namespace, a line each.
 func (o *operator) conditions(ctx context.Context) (lines []string) {
 	all, err := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(all.Items) == 0 {
@@ -163,7 +163,7 @@ func (o *operator) conditions(ctx context.Context) (lines []string) {
 	return append(lines, "the Secret is "+o.secret)
 }
 
-// webhooks are those of the submission's registrations, as they are in the cluster.
+// webhooks returns the webhooks of the submission's registrations, as they are in the cluster.
 func (o *operator) webhooks(ctx context.Context) (all []map[string]any, err error) {
 	for _, object := range deployed.Of(o.objects, registrations...) {
 		client, err := o.Resource(object)
@@ -184,7 +184,7 @@ func (o *operator) webhooks(ctx context.Context) (all []map[string]any, err erro
 	return all, nil
 }
 
-// hosts are the names by which the API server calls the webhooks.
+// hosts returns the names by which the API server calls the webhooks.
 func (o *operator) hosts() (hosts []string) {
 	for _, object := range deployed.Of(o.objects, registrations...) {
 		listed, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
@@ -199,7 +199,7 @@ func (o *operator) hosts() (hosts []string) {
 	return hosts
 }
 
-// bundles are the caBundles of all webhooks, by their names.
+// bundles returns the caBundles of all webhooks, by their names.
 func (o *operator) bundles(ctx context.Context) (map[string][]byte, error) {
 	webhooks, err := o.webhooks(ctx)
 	if err != nil {
@@ -255,7 +255,7 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 	var last error
 	err := deployed.Until(ctx, issueLimit/2, "an order of vanilla to be accepted", func(ctx context.Context) (string, error) {
 		if last = o.try(ctx, order("vanilla", nil, "vanilla")); last != nil {
-			return last.Error(), nil //nolint:nilerr // that it is refused is what is waited out
+			return last.Error(), nil //nolint:nilerr // the check waits until it is no longer refused
 		}
 		return "", nil
 	})
@@ -280,7 +280,7 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// issuerAnswers has a Certificate whose Issuer is in another namespace.
+// issuerAnswers creates a Certificate whose Issuer is in another namespace.
 func issuerAnswers(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
@@ -335,14 +335,14 @@ func renewalAnswer(ctx context.Context, t *testing.T, c *check.Check) {
 	if err := yaml.Unmarshal(content, &given); err != nil {
 		c.Fail(t, "answers.yaml is a list of answers", err.Error(), "each is one line: name, colon, words")
 	}
-	const enough = 12 // letters: no single word says it
+	const enough = 12 // letters: a single word is no explanation
 	seen := operatorOf(ctx).refused
 	if answer := strings.TrimSpace(given["refused"]); len(answer) < enough || !strings.Contains(seen, answer) {
 		c.Fail(t, "the answer refused has the words of the API server's error", fmt.Sprintf("refused is %q", answer), seen)
 	}
 }
 
-// same reports whether the bundles are those from before.
+// same reports whether the bundles are unchanged.
 func same(before, now map[string][]byte) bool {
 	for name := range before {
 		if !bytes.Equal(before[name], now[name]) {

@@ -36,12 +36,12 @@ var (
 )
 
 const (
-	// startLimit is how long a Pod may take until it is ready: the kubelet looks for a missing Secret later and later.
+	// startLimit is how long a Pod may take to become ready: the kubelet retries a missing Secret with growing delays.
 	startLimit = 40 * time.Second
-	// issueLimit is how long cert-manager may take, which needs half a second.
+	// issueLimit is how long cert-manager may take. It needs half a second.
 	issueLimit = 20 * time.Second
-	// serveLimit is how long a Pod that is ready may take until it shows its certificate, which needs some
-	// milliseconds, and askLimit is for one question.
+	// serveLimit is how long a ready Pod may take to serve its certificate, which needs some milliseconds. askLimit is the
+	// time limit of one connection.
 	serveLimit = 10 * time.Second
 	askLimit   = 5 * time.Second
 )
@@ -51,12 +51,12 @@ type operator struct {
 	*deployed.Cluster
 	objects    []*unstructured.Unstructured
 	deployment *appsv1.Deployment
-	// secret is the name of the Secret that the Deployment mounts for the webhook server; empty: it mounts none.
+	// secret is the name of the Secret that the Deployment mounts for the webhook server. Empty: it mounts none.
 	secret string
-	// waited is what the waiting Pod was seen to be.
+	// waited is the observed state of the waiting Pod.
 	waited struct{ phase, container, event string }
-	// misplaced is the reason for which a Certificate was not issued whose Issuer is elsewhere, and refused an error of
-	// the API server.
+	// misplaced is the reason why a Certificate whose Issuer is in another namespace was not issued, and refused is an
+	// error of the API server.
 	refused string
 }
 
@@ -64,7 +64,7 @@ type operatorKey struct{}
 
 func operatorOf(ctx context.Context) *operator { return ctx.Value(operatorKey{}).(*operator) }
 
-// open reads the submission and brings the freezer into the cluster.
+// open reads the submission and installs the freezer in the cluster.
 func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	o := &operator{}
 	var err error
@@ -101,7 +101,7 @@ func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	return context.WithValue(ctx, operatorKey{}, o), nil
 }
 
-// apply applies objects of the submission. That the API server refuses one fails the check.
+// apply applies objects of the submission. The check fails if the API server refuses one.
 func (o *operator) apply(ctx context.Context, t *testing.T, c *check.Check, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	err := o.Apply(ctx, objects...)
@@ -111,7 +111,7 @@ func (o *operator) apply(ctx context.Context, t *testing.T, c *check.Check, obje
 	c.OK(t, "applying config/default", err)
 }
 
-// fails ends a check with what the Pod says as evidence.
+// fails ends a check. Its evidence is the state and the logs of the Pod.
 func (o *operator) fails(ctx context.Context, t *testing.T, c *check.Check, expected, observed string) {
 	t.Helper()
 	c.Fail(t, expected, observed, o.Evidence(ctx, o.deployment)...)
@@ -131,14 +131,14 @@ func (o *operator) ready(ctx context.Context) (pod *corev1.Pod, err error) {
 	})
 }
 
-// scale says how many Pods the operator has.
+// scale sets the number of the operator's Pods.
 func (o *operator) scale(ctx context.Context, replicas int) error {
 	_, err := o.Client.AppsV1().Deployments(o.deployment.Namespace).Patch(ctx, o.deployment.Name, types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{}, "scale")
 	return err
 }
 
-// leaf is the certificate in the Secret that the Deployment mounts, and the Secret.
+// leaf returns the certificate in the Secret that the Deployment mounts, and the Secret.
 func (o *operator) leaf(ctx context.Context) (*x509.Certificate, *corev1.Secret, error) {
 	secret, err := o.Client.CoreV1().Secrets(o.deployment.Namespace).Get(ctx, o.secret, metav1.GetOptions{})
 	if err != nil {
@@ -152,14 +152,14 @@ func (o *operator) leaf(ctx context.Context) (*x509.Certificate, *corev1.Secret,
 	return certificate, secret, err
 }
 
-// served is the certificate that the operator's Pod shows.
+// served returns the certificate that the operator's Pod serves.
 func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certificate, error) {
 	tunnel, err := reach.Pod(ctx, o.Config, pod.Namespace, pod.Name, 9443)
 	if err != nil {
 		return nil, err
 	}
 	defer tunnel.Close()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is inspected, whoever signed it
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is inspected, regardless of its signer
 	connection, err := dialer.DialContext(ctx, "tcp", tunnel.Address)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certifica
 	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }
 
-// serves waits until the operator's Pod shows a certificate: it may be called ready before its webhook server listens.
+// serves waits until the operator's Pod serves a certificate. The Pod may be ready before its webhook server listens.
 func (o *operator) serves(ctx context.Context, pod *corev1.Pod) (certificate *x509.Certificate, err error) {
 	const what = "the operator's Pod to show its certificate"
 	return certificate, deployed.Until(ctx, serveLimit, what, func(ctx context.Context) (string, error) {
@@ -181,7 +181,7 @@ func (o *operator) serves(ctx context.Context, pod *corev1.Pod) (certificate *x5
 	})
 }
 
-// order is an icecream, with labels.
+// order returns an icecream with labels.
 func order(name string, labels map[string]string, flavour ...any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "demo.lva.io/v1", "kind": "Icecream", "metadata": map[string]any{"name": name},
@@ -191,7 +191,7 @@ func order(name string, labels map[string]string, flavour ...any) *unstructured.
 	return object
 }
 
-// try orders an icecream as a dry run.
+// try creates an icecream as a dry run.
 func (o *operator) try(ctx context.Context, object *unstructured.Unstructured) error {
 	_, err := o.Dynamic.Resource(icecreams).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err

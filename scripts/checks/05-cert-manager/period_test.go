@@ -16,13 +16,13 @@ import (
 	"lva.io/operators/scripts/checks/deployed"
 )
 
-// leastPeriod is how long a serving certificate is used at least. cert-manager issues none that is good for less than
-// an hour.
+// leastPeriod is the minimum time for which a serving certificate must be used. cert-manager issues none that is valid
+// for less than an hour.
 const leastPeriod = time.Hour
 
-// renewedSeldom fails a submission whose serving certificate is renewed after less than leastPeriod: that is for
-// experiments on the playground. When it is renewed, cert-manager says itself, from duration and renewBefore, or their
-// defaults.
+// renewedSeldom fails a submission whose serving certificate is renewed after less than leastPeriod. Such values are
+// for experiments on the playground. cert-manager itself reports the renewal time, which it derives from duration and
+// renewBefore, or their defaults.
 func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	var certificate unstructured.Unstructured
@@ -40,13 +40,13 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 			for i, field := range []string{"notBefore", "renewalTime"} {
 				text, _, _ := unstructured.NestedString(certificate.Object, "status", field)
 				if times[i], err = time.Parse(time.RFC3339, text); err != nil {
-					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is waited for
+					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // the check waits for it
 				}
 			}
 			period = times[1].Sub(times[0])
 			return "", nil
 		}
-		period = leastPeriod // There is none: that is for the renewal to say.
+		period = leastPeriod // There is none, which the check of the renewal reports.
 		return "", nil
 	})
 	c.OK(t, "reading the Certificate", err)

@@ -30,28 +30,29 @@ import (
 )
 
 const (
-	// beforehand is for how long requests are sent before the renewal.
+	// beforehand is how long requests are sent before the renewal.
 	beforehand = time.Second
-	// renewLimit is how long the renewal may take, which needs a second.
+	// renewLimit is how long the renewal may take. It needs a second.
 	renewLimit = 25 * time.Second
-	// afterwards is for how long requests are sent after a renewal, at least.
+	// afterwards is the minimum time for which requests are sent after a renewal.
 	afterwards = 3 * time.Second
-	// arriveLimit is how long the Pod may take after that until it serves the renewed certificate. It takes less than a
-	// second, since the kubelet is made to look: see lookAgain. A server that polls looks at its files every ten seconds.
+	// arriveLimit is how long the Pod may take after that to serve the renewed certificate. It takes less than a second,
+	// because lookAgain triggers the kubelet. A server that polls reads its files every ten seconds.
 	arriveLimit = 30 * time.Second
 	// pace is the time between two requests of the loop.
 	pace = 150 * time.Millisecond
 	// healLimit is how long a deleted Secret may be gone.
 	healLimit = 15 * time.Second
-	// legacyLimit is how long the API server may take to know a bundle that trusts another certificate than the Pod has.
+	// legacyLimit is how long the API server may take to use a bundle that trusts another certificate than the Pod serves.
 	legacyLimit = 15 * time.Second
 )
 
-// legacyLabels labels requests that are judged by the lab's own webhook, too.
+// legacyLabels are labels of requests for which the API server also calls the lab's own webhook.
 var legacyLabels = map[string]string{"lva.io/old-way": "yes"}
 
-// legacyManifest registers the submission's webhook server once more, trusting one certificate alone: as with a
-// selfSigned Issuer, where the leaf is its own authority, and the newest one replaces the one before in the caBundle.
+// legacyManifest registers the submission's webhook server once more, and trusts only one certificate. This is the
+// situation with a selfSigned Issuer: the leaf is its own CA, and the newest one replaces the previous one in the
+// caBundle.
 const legacyManifest = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -69,7 +70,7 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// trustOnly has the old way's webhook trust one certificate.
+// trustOnly makes the webhook of legacyManifest trust one certificate.
 func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
 	service, namespace, _ := strings.Cut(strings.TrimSuffix(o.hosts()[0], ".svc"), ".")
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
@@ -80,9 +81,9 @@ func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
 	return o.Apply(ctx, objects...)
 }
 
-// renew asks cert-manager for a new certificate, as `cmctl renew` does: by a condition of the Certificate. So the lab
-// does not depend on how long a submission's certificate is good for. It reports whether there is a Certificate to be
-// renewed.
+// renew requests a new certificate from cert-manager, as `cmctl renew` does: by a condition of the Certificate. So the
+// lab does not depend on the validity period of a submission's certificate. renew reports whether there is a
+// Certificate to renew.
 func (o *operator) renew(ctx context.Context) (found bool, err error) {
 	client := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -116,18 +117,19 @@ func (o *operator) renew(ctx context.Context) (found bool, err error) {
 	return found, err
 }
 
-// lookAgain makes the kubelet update the Pod's volumes now: it does so once a minute, and when the Pod changes.
+// lookAgain makes the kubelet update the Pod's volumes now. Otherwise the kubelet does so once a minute, and when the
+// Pod changes.
 func (o *operator) lookAgain(ctx context.Context, pod *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"operator-labs.lva.io/look-again":%q}}}`,
 		time.Now().Format(time.RFC3339Nano))
 	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // it is another Pod by now, which the check says later
+		return nil // the Pod was replaced, which the check reports later
 	}
 	return err
 }
 
-// arrived reports whether the Pod serves the certificate that is in the Secret.
+// arrived reports whether the Pod serves the certificate in the Secret.
 func (o *operator) arrived(ctx context.Context, pod *corev1.Pod) bool {
 	renewed, _, err := o.leaf(ctx)
 	if err != nil {
@@ -137,7 +139,7 @@ func (o *operator) arrived(ctx context.Context, pod *corev1.Pod) bool {
 	return err == nil && served.Equal(renewed)
 }
 
-// mounts says how the Deployment mounts the Secret.
+// mounts describes how the Deployment mounts the Secret.
 func (o *operator) mounts() (lines []string) {
 	volumes := map[string]bool{}
 	for _, volume := range o.deployment.Spec.Template.Spec.Volumes {
@@ -159,8 +161,8 @@ func (o *operator) mounts() (lines []string) {
 	return lines
 }
 
-// renewal sends requests across a renewal, until the Pod serves the renewed certificate: each once as the submission
-// registers its webhooks, and once by the old way.
+// renewal sends requests during a renewal, until the Pod serves the renewed certificate. It sends each request once
+// through the submission's registrations, and once through the legacy one.
 func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
@@ -237,8 +239,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 			o.mounts()...)
 	}
 	if oldRefused == 0 {
-		// The Pod had the new certificate before the API server had the new bundle. With the bundle of before, it is as it
-		// would have been.
+		// The Pod had the new certificate before the API server had the new bundle. With the old bundle, this moment is
+		// reproduced.
 		c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
 		c.OK(t, "seeing what the old way refuses",
 			deployed.Until(ctx, legacyLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
@@ -264,7 +266,7 @@ func heals(ctx context.Context, t *testing.T, c *check.Check) {
 			return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
 		}
 		if _, now, err := o.leaf(ctx); err != nil || now.UID == secret.UID {
-			return "it is gone", nil //nolint:nilerr // that it is gone is what is waited out
+			return "it is gone", nil //nolint:nilerr // the check waits until it exists again
 		}
 		return "", nil
 	})
@@ -329,13 +331,13 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// needed are the rights that a right operator may have, in its namespace and outside of it: GROUP/RESOURCE VERB.
+// needed are the rights that a correct operator may have, in its namespace and outside of it: GROUP/RESOURCE VERB.
 var needed = map[string]string{
 	"demo.lva.io/icecreams": "get list watch delete patch update", "demo.lva.io/icecreams/status": "get update patch",
 	"demo.lva.io/icecreams/finalizers": "update", "events.k8s.io/events": "create patch update", "/events": "create patch update",
 }
 
-// neededAtHome are those that it may have in its own namespace besides.
+// neededAtHome are further rights that a correct operator may have in its own namespace.
 var neededAtHome = map[string]string{"coordination.k8s.io/leases": "get list watch create update patch delete"}
 
 func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
@@ -371,7 +373,7 @@ func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// rightsIn are what an account may do in a namespace.
+// rightsIn returns the rights of an account in a namespace.
 func rightsIn(ctx context.Context, config *rest.Config, namespace string) (map[string]bool, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

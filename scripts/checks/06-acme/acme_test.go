@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package acme_test has the checks of lab 06: the student proves names by hand, cert-manager proves one, and the
-// student's script reports the objects that cert-manager creates meanwhile. ACME is slow, so everything is ordered
-// before the first check: see open.
+// student's script reports the objects that cert-manager creates in the meantime. ACME is slow, so everything is
+// ordered before the first check: see open.
 package acme_test
 
 import (
@@ -33,7 +33,7 @@ func TestACME(t *testing.T) {
 	}, check.Options{Prepare: open})
 }
 
-// visit is a check at the scene.
+// visit is a check of the scene.
 type visit struct {
 	*check.Check
 	*scene

@@ -32,7 +32,7 @@ func keyAuthorizations(v visit) {
 		v.OK(v.t, "computing a key authorization", err)
 		url := "http://" + c.Name + c.Path()
 		expected := fmt.Sprintf("%s answers with the token, a dot and the thumbprint of the account's key, and nothing else", url)
-		// RFC 8555, section 8.3: white space at the end is ignored.
+		// RFC 8555, section 8.3: clients ignore white space at the end.
 		trimmed := func(a answer) string { return strings.TrimRight(a.body, " \t\r\n") }
 		got := v.answerOf(url, func(a answer) bool { return a.status == http.StatusOK && trimmed(a) == proof })
 		switch body := trimmed(got); {
@@ -50,12 +50,12 @@ func keyAuthorizations(v visit) {
 	v.answersNoOthers()
 }
 
-// proofLimit is how long a site may take that shows its page, until its challenges are answered: other Pods may do
-// that, and the Ingress controller may hear of them later.
+// proofLimit is how long a site that serves its page may take to answer its challenges: other Pods may do that, and the
+// Ingress controller may be notified of them later.
 const proofLimit = 10 * time.Second
 
-// answerOf asks again until an answer is good, for some seconds at most, and returns the last one: what is wrong with
-// it is for others to say.
+// answerOf repeats a request until the answer is good, for some seconds at most, and returns the last answer. Its
+// callers report what is wrong with it.
 func (v visit) answerOf(url string, good func(answer) bool) (last answer) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, deployed.Poll) {
@@ -66,7 +66,7 @@ func (v visit) answerOf(url string, good func(answer) bool) (last answer) {
 	}
 }
 
-// answersNoOthers asks both names for tokens that are in no order. The page is as good an answer as 404.
+// answersNoOthers requests tokens from both names that are in no order. The page is as good an answer as 404.
 func (v visit) answersNoOthers() {
 	v.t.Helper()
 	thumbprint, err := v.account.KeyAuthorization("")
@@ -86,8 +86,8 @@ func (v visit) answersNoOthers() {
 	}
 }
 
-// strangers are tokens unlike one that was ordered: its beginning, it and one more letter, another of the same length,
-// and it in capital letters.
+// strangers returns tokens that differ from an ordered one: its beginning, the token with one more letter, another one
+// of the same length, and the token in capital letters.
 func strangers(random *rand.Rand, token string) []string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	another := make([]byte, len(token))

@@ -19,23 +19,23 @@ import (
 	"lva.io/operators/scripts/checks/deployed"
 )
 
-// The student's scripts.
+// These are the student's scripts.
 const (
 	findFile = "detective/find.sh"
 	whyFile  = "detective/why.sh"
 )
 
-// The namespaces of the cases, and their issuers.
+// These are the namespaces of the cases, and their issuers.
 const (
 	first, second = "detective-first", "detective-second"
-	shared, hasty = "detective", "detective-hasty" // ClusterIssuers; the latter asks the ACME server without a look of its own
+	shared, hasty = "detective", "detective-hasty" // ClusterIssuers; the latter asks the ACME server without a self-check
 	own           = "own"                          // an Issuer of the second namespace
 )
 
-// nowhere begins names that the DNS of every cluster knows not to exist.
+// nowhere is the suffix of names that do not exist in the DNS of any cluster.
 const nowhere = ".default.svc.cluster.local"
 
-// finding is what a script said of a certificate.
+// finding is the output of a script about a certificate.
 type finding struct {
 	script, namespace, certificate string
 
@@ -44,14 +44,14 @@ type finding struct {
 	err    error
 }
 
-// cases are the orders that the student's scripts look at, while they go on.
+// cases are the orders that the student's scripts examine while the orders are in progress.
 type cases struct {
 	scoop, sundae, unresolved, refused *finding
 
 	running sync.WaitGroup
 }
 
-// openCases orders, and starts the scripts. Names differ from run to run, so that no script can know them.
+// openCases creates the orders, and starts the scripts. Names differ in each run, so that no script can know them.
 func openCases(ctx context.Context, s *scene) (*cases, error) {
 	id := fmt.Sprintf("%08x", s.suite.Seed)
 	c := &cases{
@@ -109,8 +109,8 @@ func object(version, kind, namespace, name string, spec map[string]any) *unstruc
 	return o
 }
 
-// wait waits until the scripts have ended, and until cert-manager has removed the solvers of the certificates that
-// come.
+// wait waits until the scripts have ended, and until cert-manager has removed the solvers of the certificates that are
+// issued.
 func (c *cases) wait(v visit) {
 	v.t.Helper()
 	c.running.Wait()
@@ -129,7 +129,7 @@ func (c *cases) wait(v visit) {
 	}
 }
 
-// output is what a script has printed, as fields; the check fails if it is not YAML.
+// output returns the output of a script as fields. The check fails if it is not YAML.
 func (v visit) output(f *finding, expected string) map[string]string {
 	v.t.Helper()
 	v.cases.running.Wait()

@@ -19,13 +19,13 @@ import (
 	"lva.io/operators/scripts/checks/deployed"
 )
 
-// fieldsOf reads what a script printed.
+// fieldsOf parses the output of a script.
 func fieldsOf(output string) (map[string]string, error) {
 	fields := map[string]string{}
 	return fields, yaml.Unmarshal([]byte(output), &fields)
 }
 
-// evidence is what a script printed.
+// evidence returns the output of a script.
 func (f *finding) evidence() []string {
 	lines := []string{fmt.Sprintf("%s %s %s printed:", f.script, f.namespace, f.certificate)}
 	for line := range strings.Lines(strings.TrimSpace(f.output)) {
@@ -37,11 +37,11 @@ func (f *finding) evidence() []string {
 	return lines
 }
 
-// recordLimit is how long our watches may lag behind a script, which asks the API server itself. They lag by some
-// milliseconds.
+// recordLimit is how long our watches may lag behind a script, which reads from the API server itself. The usual lag is
+// some milliseconds.
 const recordLimit = 5 * time.Second
 
-// recorded looks until something is known, for recordLimit at most.
+// recorded waits until something is known, for recordLimit at most.
 func (v visit) recorded(known func() bool) {
 	v.t.Helper()
 	for began := time.Now(); !known() && time.Since(began) < recordLimit; {
@@ -49,7 +49,8 @@ func (v visit) recorded(known func() bool) {
 	}
 }
 
-// judge compares fields with what is right: one of several texts. It says what is wrong, and not what is right.
+// judge compares fields with their correct values, of which there may be several. It reports what is wrong, but not the
+// correct value.
 func (v visit) judge(f *finding, expected string, right func() map[string][]string) {
 	v.t.Helper()
 	fields := v.output(f, expected)
@@ -63,7 +64,7 @@ func (v visit) judge(f *finding, expected string, right func() map[string][]stri
 	}
 }
 
-// compared says which fields are not as they should be.
+// compared returns which fields are not as they should be.
 func compared(fields map[string]string, right map[string][]string) (mistakes []string) {
 	for _, field := range sorted(right) {
 		switch got := fields[field]; {
@@ -85,9 +86,9 @@ func sorted(right map[string][]string) (fields []string) {
 	return fields
 }
 
-// orderOf is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now. If
-// cert-manager has ordered twice, as it does when the request no longer fits the key, it is the order of which the
-// script speaks, if that is one of them.
+// orderOf returns the Order of a case, and its Challenge. They come from the record, because the Challenge is gone by
+// now. If cert-manager has ordered twice, as it does when the request no longer matches the key, orderOf returns the
+// order that the script has reported, if that is one of them.
 func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 	v.t.Helper()
 	var all []placed
@@ -101,20 +102,20 @@ func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 	return all[max(0, slices.IndexFunc(all, speaks))]
 }
 
-// found is the order of a case of which find.sh speaks.
+// found returns the order of a case that find.sh has reported.
 func (v visit) found(f *finding) placed {
 	v.t.Helper()
 	fields, _ := fieldsOf(f.output)
 	speaks := func(p placed) bool { return p.challenge.GetName() == fields["challenge"] }
-	// An Order can have two Challenges, as when cert-manager's cache does not have the first one yet: the name of the
-	// Order alone says too little.
+	// An Order can have two Challenges, for example when cert-manager's cache does not have the first one yet. The name of
+	// the Order alone is therefore not enough.
 	if !slices.ContainsFunc(v.record.placed(f.namespace, f.certificate), speaks) {
 		speaks = func(p placed) bool { return p.order.GetName() == fields["order"] }
 	}
 	return v.orderOf(f, speaks)
 }
 
-// chain is what is right about the order of a case.
+// chain returns the correct fields about the order of a case.
 func (v visit) chain(f *finding) map[string][]string {
 	v.t.Helper()
 	found := v.found(f)
@@ -126,7 +127,7 @@ func (v visit) chain(f *finding) map[string][]string {
 	}
 }
 
-// solver is what is right about the solver of a case.
+// solver returns the correct fields about the solver of a case.
 func (v visit) solver(f *finding) map[string][]string {
 	v.t.Helper()
 	challenge := v.found(f).challenge
@@ -138,7 +139,7 @@ func (v visit) solver(f *finding) map[string][]string {
 	}
 }
 
-// ordered is what is right about who has ordered.
+// ordered returns the correct fields about the object that has ordered.
 func (v visit) ordered(kind, name, home string, read func() (*unstructured.Unstructured, error)) map[string][]string {
 	v.t.Helper()
 	issuer, err := read()
@@ -202,7 +203,7 @@ func failingName(v visit) {
 				_, found := v.record.state(p.challenge.GetUID(), reason)
 				return found
 			}).challenge
-			// The words of a reason change from look to look: what counts is what the Challenge has said at any time.
+			// The words of a reason change over time. Any reason that the Challenge has reported at any time is correct.
 			state, found = v.record.state(challenge.GetUID(), reason)
 			return found
 		})

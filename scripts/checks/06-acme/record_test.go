@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// solverLabel is on the Pods and Services of HTTP-01 solvers.
+// solverLabel is the label of the Pods and Services of HTTP-01 solvers.
 const solverLabel = "acme.cert-manager.io/http01-solver=true"
 
 var (
@@ -36,23 +36,23 @@ var (
 	ingresses    = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}
 )
 
-// record remembers what cert-manager makes, also when it is gone.
+// record remembers the objects that cert-manager creates, even after they are deleted.
 type record struct {
 	suite *check.Suite
 	began time.Time
 
 	mutex   sync.Mutex
 	objects map[types.UID]*unstructured.Unstructured // as they were last seen
-	states  map[reason]string                        // that had a reason
+	states  map[reason]string                        // the state of an object when it had a reason
 }
 
-// reason is what an object has said in its status.
+// reason is a reason in an object's status.
 type reason struct {
 	of   types.UID
 	text string
 }
 
-// state is the one that an object had when it gave a reason; said is false if it never did.
+// state returns the state of an object when it had a reason. found is false if the object never had this reason.
 func (r *record) state(of types.UID, text string) (state string, found bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -106,7 +106,7 @@ func (r *record) handler() cache.ResourceEventHandler {
 	}
 }
 
-// see remembers an object, and reports what is new about it.
+// see records an object, and reports what is new about it.
 func (r *record) see(o *unstructured.Unstructured, news string) {
 	r.mutex.Lock()
 	r.objects[o.GetUID()] = o
@@ -117,7 +117,7 @@ func (r *record) see(o *unstructured.Unstructured, news string) {
 	}
 }
 
-// stateOf is what a person would ask of an object.
+// stateOf returns the state of an object as a person would look it up.
 func stateOf(o *unstructured.Unstructured) string {
 	if state, _, _ := unstructured.NestedString(o.Object, "status", "state"); state != "" {
 		return "is " + state
@@ -131,7 +131,7 @@ func stateOf(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// condition is the status of a condition, and its message.
+// condition returns the status of a condition, and its message.
 func condition(o *unstructured.Unstructured, kind string) (status, message string) {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, one := range conditions {
@@ -142,7 +142,8 @@ func condition(o *unstructured.Unstructured, kind string) (status, message strin
 	return "", ""
 }
 
-// owned are the recorded objects of a kind that an object owns, of whichever kind if that is empty.
+// owned returns the recorded objects of a kind that an object owns. If the kind is empty, it returns objects of all
+// kinds.
 func (r *record) owned(kind, namespace, ownerKind, owner string) (found []*unstructured.Unstructured) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -162,7 +163,7 @@ func (r *record) owned(kind, namespace, ownerKind, owner string) (found []*unstr
 // placed is an Order and a Challenge of it.
 type placed struct{ order, challenge *unstructured.Unstructured }
 
-// placed are the recorded orders of a certificate, by the names of their Challenges.
+// placed returns the recorded orders of a certificate, by the names of their Challenges.
 func (r *record) placed(namespace, certificate string) (all []placed) {
 	for _, request := range r.owned("CertificateRequest", namespace, "Certificate", certificate) {
 		for _, order := range r.owned("Order", namespace, "CertificateRequest", request.GetName()) {
@@ -174,11 +175,11 @@ func (r *record) placed(namespace, certificate string) (all []placed) {
 	slices.SortFunc(all, func(a, b placed) int {
 		return cmp.Or(strings.Compare(a.challenge.GetName(), b.challenge.GetName()), cmp.Compare(a.challenge.GetUID(), b.challenge.GetUID()))
 	})
-	// A request that was made again has the name of the one before.
+	// A request that was created again has the name of the previous one.
 	return slices.CompactFunc(all, func(a, b placed) bool { return a.challenge.GetUID() == b.challenge.GetUID() })
 }
 
-// names are those of objects.
+// names returns the names of objects.
 func names(objects []*unstructured.Unstructured) (names []string) {
 	for _, o := range objects {
 		names = append(names, o.GetName())
@@ -187,7 +188,7 @@ func names(objects []*unstructured.Unstructured) (names []string) {
 	return names
 }
 
-// text is a field of an object; empty if it has none.
+// text returns a field of an object. It is empty if the object has no such field.
 func text(o *unstructured.Unstructured, path ...string) string {
 	value, _, _ := unstructured.NestedString(o.Object, path...)
 	return value

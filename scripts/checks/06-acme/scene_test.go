@@ -24,24 +24,24 @@ import (
 )
 
 const (
-	// readyLimit is for Pods and for a way to them, and issueLimit for a certificate by HTTP-01: cert-manager's own check
-	// alone takes 8 s.
+	// readyLimit is the time limit for Pods and for a tunnel to them. issueLimit is the time limit for a certificate by
+	// HTTP-01: cert-manager's self-check alone takes 8 s.
 	readyLimit = 40 * time.Second
 	issueLimit = 60 * time.Second
-	// requestLimit is for one request through the Ingress.
+	// requestLimit is the time limit for one request through the Ingress.
 	requestLimit = 5 * time.Second
-	// bodyLimit is how much of a page is read, in bytes.
+	// bodyLimit is how many bytes of a page are read.
 	bodyLimit = 64 << 10
 )
 
 type sceneKey struct{}
 
-// scene is what all checks look at.
+// scene is the state that all checks examine.
 type scene struct {
 	*deployed.Cluster
 	suite   *check.Suite
 	objects []*unstructured.Unstructured // the submission's
-	// refused are the submission's objects that the API server does not take, with its answers.
+	// refused holds the submission's objects that the API server has refused, with its answers.
 	refused map[string]error
 
 	server  *byhand.Server
@@ -53,7 +53,8 @@ type scene struct {
 	cases  *cases
 }
 
-// open orders everything at once: by hand, what the submission's own manifests order, and the cases of the detective.
+// open creates all orders at once: the one by hand, those of the submission's own manifests, and the cases of the
+// detective.
 func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	cluster, err := deployed.Open(suite)
 	if err != nil {
@@ -79,7 +80,7 @@ func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	if s.cases, err = openCases(ctx, s); err != nil {
 		return nil, err
 	}
-	// The order is there before the site that proves it: what a Pod mounts it finds at its start.
+	// The order must exist before the site that proves it, because a Pod mounts its files at its start.
 	if s.account, s.order, err = byhand.Place(ctx, cluster.Client, byhand.Directory, s.server.Client, byhand.Names...); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	return context.WithValue(ctx, sceneKey{}, s), nil
 }
 
-// answer is what came of a request; status is 0 if nothing did, and then problem says why.
+// answer is the result of a request. status is 0 if there was no answer, and then problem is the reason.
 type answer struct {
 	status  int
 	body    string
@@ -109,8 +110,8 @@ func (a answer) String() string {
 	return fmt.Sprintf("the status is %d, and the body %q", a.status, a.body[:min(len(a.body), 160)])
 }
 
-// ask asks for a page through the cluster's Ingress controller, whatever the name in the URL resolves to here. An HTTPS
-// server must have a certificate for the name by Pebble.
+// ask requests a page through the cluster's Ingress controller, whatever the name in the URL resolves to here. An HTTPS
+// server must have a certificate for the name that Pebble has issued.
 func (s *scene) ask(ctx context.Context, url string) answer {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -149,13 +150,13 @@ func (s *scene) ask(ctx context.Context, url string) answer {
 	return a
 }
 
-// eventually asks again until the answer is good, and fails the check if it never is.
+// eventually repeats a request until the answer is good, and fails the check if it never is.
 func (v visit) eventually(limit time.Duration, url, expected string, good func(answer) bool) answer {
 	v.t.Helper()
 	var last answer
 	err := deployed.Until(v.ctx, limit, url, func(ctx context.Context) (string, error) {
 		got := v.ask(ctx, url)
-		// What the end of the wait has cut off says nothing about the site.
+		// A request that was cut off by the end of the wait reveals nothing about the site.
 		if ctx.Err() == nil || last.String() == "" {
 			last = got
 		}
@@ -170,7 +171,7 @@ func (v visit) eventually(limit time.Duration, url, expected string, good func(a
 	return last
 }
 
-// evidence is what the submission's Pods say.
+// evidence returns the logs of the submission's Pods.
 func (v visit) evidence() []string {
 	lines := []string{}
 	for _, object := range deployed.Of(v.objects, "Deployment") {

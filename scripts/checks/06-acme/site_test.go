@@ -87,7 +87,7 @@ func issued(v visit) {
 	}
 }
 
-// reasons are what the Challenges of a namespace say.
+// reasons returns the reasons of the Challenges in a namespace.
 func (v visit) reasons(namespace string) []string {
 	lines := []string{"Challenges:"}
 	list, err := v.Dynamic.Resource(challenges).Namespace(namespace).List(v.ctx, metav1.ListOptions{})
@@ -111,7 +111,7 @@ func page(v visit) {
 	}
 }
 
-// answers are what a student has written.
+// answers holds a student's answers.
 type answers struct {
 	Missing  string `json:"missing"`
 	Answered string `json:"answered"`
@@ -162,8 +162,9 @@ func explained(v visit) {
 	}
 }
 
-// accounts are who made and who deleted the solvers' Pods in this run, as the audit log says. Where it does not tell of
-// others than the submission, on a cluster of another organization, cert-manager's own account is taken for both.
+// accounts returns the accounts that created and deleted the solvers' Pods in this run, according to the audit log. If
+// the log contains only requests of the submission, on a cluster of another organization, cert-manager's own account is
+// taken for both.
 func (v visit) accounts() (made, removed string) {
 	made = "system:serviceaccount:cert-manager:cert-manager"
 	removed = made
@@ -172,7 +173,7 @@ func (v visit) accounts() (made, removed string) {
 			continue
 		}
 		if strings.HasPrefix(e.User, "system:node:") {
-			continue // the kubelet takes the Pod off the list once it has ended
+			continue // the kubelet deletes a Pod that has ended
 		}
 		switch e.Verb {
 		case "create":

@@ -20,28 +20,28 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// namespacePatience is for the namespace controller, which begins five seconds after a namespace was deleted, and tries
-// again later and later.
+// namespacePatience is the time limit for the namespace controller, which begins five seconds after a namespace was
+// deleted, and retries with growing delays.
 const namespacePatience = 30 * time.Second
 
-// undeletable are the conditions of a namespace whose llamas can't be deleted. Which it is depends on what the
-// namespace controller knows already: that the group is gone from discovery, or only that the server does not answer.
+// undeletable are the conditions of a namespace whose llamas can't be deleted. The condition depends on what the
+// namespace controller knows already: the group is gone from discovery, or the server does not answer.
 var undeletable = []corev1.NamespaceConditionType{corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionContentFailure}
 
 // namespaceDelay is how long the namespace controller waits after a namespace was deleted.
 const namespaceDelay = 5 * time.Second
 
-// deletedNamespace is a namespace that is being deleted, and since when.
+// deletedNamespace is a namespace that is being deleted, with the time of its deletion.
 type deletedNamespace struct {
 	name string
 	at   time.Time
 }
 
-// lastOne is the name of the llama in a namespace that is deleted.
+// lastOne is the name of the llama in a deleted namespace.
 const lastOne = "last-one"
 
 // deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace
-// controller to begin. If that is not possible, the check available says why.
+// controller to begin. If that is not possible, the check available reports why.
 func (v visit) deleteNamespaceEarly() {
 	v.t.Helper()
 	const name = "llama-checks-pasture-early"
@@ -59,16 +59,16 @@ func (v visit) deleteNamespaceEarly() {
 }
 
 // startByVariable starts the server without its flag --kubeconfig, so that it uses the variable KUBECONFIG. A Pod is
-// started as usual, since its Deployment decides how it finds the cluster.
+// started as usual, because its Deployment determines how it finds the cluster.
 func (v visit) startByVariable() {
 	v.t.Helper()
 	if v.Server.Service == "" {
 		v.startWith("--kubeconfig=")
 	}
-	v.start() // which only waits if the server runs
+	v.start() // if the server runs, this only waits
 }
 
-// startWith starts the server with a flag, and reports whether that was possible: its program may not have the flag.
+// startWith starts the server with a flag, and reports whether that was possible: the program may not have the flag.
 func (v visit) startWith(flag string) bool {
 	v.t.Helper()
 	err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{flag}})

@@ -160,13 +160,13 @@ func create() types.Feature {
 		}))).Feature()
 }
 
-// otherUID and otherVersion are a uid and a resourceVersion that no llama has.
+// otherUID and otherVersion are a uid and a resourceVersion of no llama.
 const (
 	otherUID     = "11111111-2222-3333-4444-555555555555"
 	otherVersion = "1234567890123"
 )
 
-// limitNumber is a weight and a height.
+// limitNumber is a pair of a weight and a height.
 type limitNumber struct{ weight, height float64 }
 
 // smallNumber is a positive number close to 0.
@@ -190,14 +190,16 @@ func (v visit) discoveryHas(verb string) {
 	}
 }
 
-// How many requests write the same llama at the same time, beside how many that write another one, and how often.
+// These constants are how many requests write the same llama at the same time, how many write another one, and how
+// often.
 const (
 	rushWrites = 16
 	rushOthers = 4
 	rushRounds = 5
 )
 
-// rush sends requests at the same time, and meanwhile patches another llama: so a server has something to wait for.
+// rush sends requests at the same time, and patches another llama in the meantime, so that a server has something to
+// wait for.
 func (v visit) rush(send func(method, path string, body any, headers ...string) answer, busy string, ask func(i int) answer) []answer {
 	v.t.Helper()
 	answers := atOnce(rushWrites+rushOthers, func(i int) answer {
@@ -210,7 +212,7 @@ func (v visit) rush(send func(method, path string, body any, headers ...string) 
 	return answers[rushOthers:]
 }
 
-// having are the answers with this code.
+// having returns the answers with this code.
 func having(answers []answer, code int) (found []answer) {
 	for _, a := range answers {
 		if a.err == nil && a.code == code {
@@ -242,12 +244,12 @@ func namespaces() types.Feature {
 				_, err := all.Patch(ctx, namespace.Name, apitypes.MergePatchType, release, metav1.PatchOptions{})
 				v.OK(v.t, "letting the namespace go", err)
 			})
-			// Also a server that watches namespaces must know one that is new.
+			// Even a server that watches namespaces must know a new one.
 			v.make(namespace.Name, newLlama("early", 100, 1.5))
 			v.want(v.send(v.ctx, http.MethodPost, llamas("llama-checks-nowhere")+rehearse, newLlama("homeless", 100, 1.5)),
 				"a dry run of a create in a namespace that does not exist answers 404", http.StatusNotFound)
 			v.OK(v.t, "deleting a namespace", all.Delete(v.ctx, namespace.Name, metav1.DeleteOptions{}))
-			// A server that watches namespaces may take a moment to see that one is being deleted.
+			// A server that watches namespaces may need a moment to see a deletion.
 			var a answer
 			for attempt, began := 0, time.Now(); ; attempt++ {
 				late := newLlama(fmt.Sprintf("late-%d", attempt), 100, 1.5)
@@ -279,6 +281,6 @@ func namespaces() types.Feature {
 		}))).Feature()
 }
 
-// namespaceLag is for a server to see that a namespace is being deleted. The task page gives it a second, and a busy
-// machine may need more.
+// namespaceLag is how long a server may take to see that a namespace is being deleted. The task page allows a second,
+// and a busy machine may need more.
 const namespaceLag = 5 * time.Second

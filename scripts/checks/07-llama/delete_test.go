@@ -54,13 +54,13 @@ func remove() types.Feature {
 				"a create with finalizers answers 201, or 422 where none are accepted",
 				http.StatusCreated, http.StatusUnprocessableEntity)
 			if made.code == http.StatusUnprocessableEntity || numberOf(made.object(), "metadata", "finalizers") == nil {
-				return // they are not accepted here
+				return // the server does not accept finalizers
 			}
 			release := func(ctx context.Context) answer {
 				return v.send(ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"finalizers":null}}`,
 					"Content-Type", string(apitypes.MergePatchType))
 			}
-			v.t.Cleanup(func() { release(context.WithoutCancel(v.ctx)) }) // or it holds up all who delete what is in its namespace
+			v.t.Cleanup(func() { release(context.WithoutCancel(v.ctx)) }) // otherwise it blocks every deletion of its namespace's content
 			a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil),
 				"a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
 			stays := v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
@@ -73,7 +73,7 @@ func remove() types.Feature {
 				}
 			}
 			marked := textOf(a.object(), "metadata", "deletionTimestamp")
-			// put sends the llama as it is, but for its deletionTimestamp, and for its finalizers unless they are kept.
+			// put sends the llama unchanged, except for its deletionTimestamp, and for its finalizers unless they are kept.
 			put := func(timestamp string, keep bool) answer {
 				object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil).object())
 				unstructured.RemoveNestedField(object, "metadata", "deletionTimestamp")
@@ -93,7 +93,7 @@ func remove() types.Feature {
 					v.fail(now, expected, fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.summary()))
 				}
 			}
-			// Each is done without effect on the deletion, or refused.
+			// Each request either has no effect on the deletion, or is refused.
 			put("", true)
 			still("an update cannot take back a deletion: a llama that is being deleted keeps its deletionTimestamp")
 			v.send(v.ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"deletionTimestamp":null}}`,
@@ -147,7 +147,7 @@ func remove() types.Feature {
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=spec.shoes%3D4", nil),
 				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing", http.StatusBadRequest)
 			v.make(here, newLlama("chosen", 100, 1.5))
-			if v.selectsByName("chosen") { // or that is for another check
+			if v.selectsByName("chosen") { // another check reports that it does not
 				v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=metadata.name%3Dchosen", nil),
 					"a deletecollection with a field selector answers 200", http.StatusOK)
 				if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); slices.Contains(a.names(), "chosen") || !slices.Contains(a.names(), "young") {
@@ -161,7 +161,7 @@ func remove() types.Feature {
 		}))).Feature()
 }
 
-// selectsByName says whether a list with a field selector has one llama alone.
+// selectsByName reports whether a list with a field selector has only this llama.
 func (v visit) selectsByName(name string) bool {
 	return slices.Equal(v.send(v.ctx, http.MethodGet, llamas(here)+"?fieldSelector=metadata.name%3D"+name, nil).names(), []string{name})
 }
@@ -220,7 +220,7 @@ func dryRun() types.Feature {
 			v.watchSeesNoDryRun(from)
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)),
 				"a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
-			// Without a dry run these are for other checks.
+			// Other checks test them without a dry run.
 			const precondition = `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
 			stale := runtimeCopy(replaced)
 			v.OK(v.t, "setting the resourceVersion", unstructured.SetNestedField(stale, "1", "metadata", "resourceVersion"))
@@ -284,10 +284,10 @@ func (v visit) watchSeesNoDryRun(from string) {
 	}
 }
 
-// unseenPatience is for the events of a watch that may not be served yet. One that is slower is not judged.
+// unseenPatience is the time limit for the events of a watch that may not be served yet. A slower watch is not judged.
 const unseenPatience = time.Second
 
-// weighs fails if the answer of a dry run is not the llama with the new weight.
+// weighs fails unless the answer of a dry run is the llama with the new weight.
 func (v visit) weighs(a answer, request string, want float64) {
 	v.t.Helper()
 	if got := numberOf(a.object(), "spec", "weight"); fmt.Sprint(got) != fmt.Sprint(want) {

@@ -23,16 +23,16 @@ import (
 	"lva.io/operators/scripts/checks/reach"
 )
 
-// asker asks the server past the API server.
+// asker sends requests to the server without the API server.
 type asker struct {
 	client *http.Client
 	host   string
 }
 
-// admin are the headers by which the front proxy says that an administrator asks.
+// admin holds the headers with which the front proxy identifies an administrator.
 var admin = as("admin", "system:masters")
 
-// as are the headers of a user and of groups.
+// as returns the headers of a user and of groups.
 func as(user string, groups ...string) []string {
 	headers := []string{"X-Remote-User", user}
 	for _, group := range groups {
@@ -45,10 +45,11 @@ func (a asker) send(ctx context.Context, method, path string, body any, headers 
 	return sendBy(ctx, a.client, a.host, method, path, body, headers...)
 }
 
-// direct says that the server can be asked past the API server.
+// direct reports whether requests can be sent to the server without the API server.
 func (v visit) direct() bool { return v.Server.URL != "" || v.Server.Service != "" }
 
-// proxy asks as the front proxy does. It is not there where the cluster, or the server's address, is not ours.
+// proxy returns an asker that acts as the front proxy. It reports false if the cluster, or the server's address, is not
+// ours.
 func (v visit) proxy() (asker, bool) {
 	v.t.Helper()
 	over, ok := v.proxyTransport()
@@ -58,7 +59,7 @@ func (v visit) proxy() (asker, bool) {
 	return v.askerOver(over), true
 }
 
-// proxyTransport is transport with the front proxy's certificate. It reports false where proxy does.
+// proxyTransport is transport with the front proxy's certificate. It reports false if proxy does.
 func (v visit) proxyTransport() (*http.Transport, bool) {
 	v.t.Helper()
 	if !v.direct() || v.Server.FrontProxyCert == "" {
@@ -69,20 +70,20 @@ func (v visit) proxyTransport() (*http.Transport, bool) {
 	return v.transport(&certificate), true
 }
 
-// asker asks with a client certificate, or without one.
+// asker returns an asker with a client certificate, or without one.
 func (v visit) asker(certificate *tls.Certificate) asker {
 	v.t.Helper()
 	return v.askerOver(v.transport(certificate))
 }
 
-// transport brings requests to the server, with a client certificate or without one.
+// transport sends requests to the server, with a client certificate or without one.
 func (v visit) transport(certificate *tls.Certificate) *http.Transport {
 	v.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(v.Server.CA))
 	config := &tls.Config{RootCAs: roots, ServerName: v.Server.Name, MinVersion: tls.VersionTLS12}
 	if certificate != nil {
-		// Certificates would not be sent to a server that asks for those of another authority.
+		// Without this function, the certificate would not be sent to a server that requests one of another authority.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
 	round := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true}
@@ -93,7 +94,7 @@ func (v visit) transport(certificate *tls.Certificate) *http.Transport {
 	return round
 }
 
-// askerOver asks over a transport.
+// askerOver returns an asker that uses a transport.
 func (v visit) askerOver(round *http.Transport) asker {
 	host := v.Server.URL
 	if host == "" {
@@ -116,7 +117,7 @@ func (v visit) forward(ctx context.Context, network, _ string) (net.Conn, error)
 	return &forwarded{Conn: connection, tunnel: tunnel}, nil
 }
 
-// forwarded is a connection that ends its way with itself.
+// forwarded is a connection that closes its tunnel when it is closed.
 type forwarded struct {
 	net.Conn
 	tunnel *reach.Tunnel
@@ -129,14 +130,14 @@ func (f *forwarded) Close() error {
 	return err
 }
 
-// impostor is a client certificate that is not the front proxy's.
+// impostor is a client with a certificate that is not the front proxy's.
 type impostor struct {
 	what        string // follows "with"
 	certificate *tls.Certificate
 }
 
-// impostors are clients that have everything of the front proxy but its key: its name, and its certificate, which each
-// server that it connects to can read. One has a certificate of a user.
+// impostors returns clients that have everything of the front proxy except its key: its name, and its certificate,
+// which each server that it connects to can read. One has a certificate of a user.
 func (v visit) impostors(name string) []impostor {
 	v.t.Helper()
 	ca, err := certificates.NewAuthority("operator-labs-nobody")
@@ -156,7 +157,7 @@ func (v visit) impostors(name string) []impostor {
 		v.OK(v.t, "reading the front proxy's certificate", err)
 		all = append(all, impostor{unknown + ", followed by the front proxy's own certificate without its key", followedBy(own.Certificate...)})
 	}
-	// A configuration without a client certificate has a token.
+	// A configuration without a client certificate uses a token.
 	if user, err := rest.TLSConfigFor(v.Config); err == nil && user != nil && user.GetClientCertificate != nil {
 		if certificate, err := user.GetClientCertificate(nil); err == nil && certificate != nil && len(certificate.Certificate) > 0 {
 			all = append(all, impostor{"a user's certificate, of the cluster's authority for users", certificate})
@@ -165,7 +166,8 @@ func (v visit) impostors(name string) []impostor {
 	return all
 }
 
-// directly sends requests of an administrator past the API server, where that is possible, and otherwise through it.
+// directly returns a function that sends requests of an administrator without the API server, where that is possible,
+// and otherwise through it.
 func (v visit) directly() func(method, path string, body any, headers ...string) answer {
 	v.t.Helper()
 	p, ok := v.proxy()
@@ -188,7 +190,7 @@ func atOnce(count int, ask func(i int) answer) []answer {
 	return answers
 }
 
-// counted are the codes of answers, and how often each is there.
+// counted lists the codes of answers, with their counts.
 func counted(answers []answer) string {
 	counts := map[string]int{}
 	for _, a := range answers {

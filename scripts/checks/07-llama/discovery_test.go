@@ -95,7 +95,7 @@ func (v visit) hasLlamas(a answer) {
 	v.fail(a, expected, fmt.Sprintf("there are no llamas among its %d resources", len(found)))
 }
 
-// resourcesIn are those of an APIResourceList.
+// resourcesIn returns the resources of an APIResourceList.
 func resourcesIn(a answer) (all []map[string]any) {
 	found, _, _ := unstructured.NestedSlice(a.object(), "resources")
 	for _, resource := range found {
@@ -106,7 +106,7 @@ func resourcesIn(a answer) (all []map[string]any) {
 	return all
 }
 
-// described fails the check unless a resource of discovery, of either form, has these names and verbs. Nil is any
+// described fails the check unless a resource of discovery, in either form, has these names and verbs. Nil allows any
 // verbs.
 func (v visit) described(a answer, resource map[string]any, plural, kind, singular, short string, verbs []string) {
 	v.t.Helper()
@@ -129,7 +129,7 @@ func (v visit) described(a answer, resource map[string]any, plural, kind, singul
 	}
 }
 
-// bystanders are resources of others, which the whole cluster needs.
+// bystanders are resources of other servers, which the whole cluster needs.
 var bystanders = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "namespaces"},
@@ -142,7 +142,7 @@ func harmless() types.Feature {
 		Assess("clients that ask each group find all kinds", check.Assess(step(func(v visit) {
 			client, err := discovery.NewDiscoveryClientForConfig(v.Config)
 			v.OK(v.t, "making a client", err)
-			client.UseLegacyDiscovery = true // as clients do that ask each group, and keep the answers by the group version in them
+			client.UseLegacyDiscovery = true // like clients that request each group, and store the answers by their group version
 			all, err := restmapper.GetAPIGroupResources(client)
 			v.OK(v.t, "asking each group for its resources", err)
 			mapper := restmapper.NewDiscoveryRESTMapper(all)
@@ -162,7 +162,7 @@ func harmless() types.Feature {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				a := v.send(v.ctx, http.MethodGet, path, nil)
 				if a.code != http.StatusOK {
-					continue // that is for other checks
+					continue // other checks report that
 				}
 				if got := textOf(a.object(), "apiVersion"); got != groupVersion {
 					v.fail(a, "GET "+path+" answers the apiVersion "+groupVersion, fmt.Sprintf("it answers the apiVersion %q", got))
@@ -225,7 +225,7 @@ func (v visit) sameAs(older, a answer, resources []any) {
 			v.described(older, was, "llamas", "Llama", "llama", "ll", nil)
 		}
 		if strings.Contains(name, "/") {
-			continue // subresources are inside of their resource in the newer form
+			continue // in the newer form, subresources are part of their resource
 		}
 		i := slices.IndexFunc(resources, func(resource any) bool {
 			is, _ := resource.(map[string]any)

@@ -35,10 +35,10 @@ var (
 	apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// llamas is the path of the llamas of a namespace; empty: of all.
+// llamas returns the path of the llamas of a namespace. Empty: of all namespaces.
 func llamas(namespace string) string { return resources(namespace, "llamas") }
 
-// llama is the path of one.
+// llama returns the path of one llama.
 func llama(namespace, name string) string { return llamas(namespace) + "/" + name }
 
 func resources(namespace, plural string) string {
@@ -48,7 +48,7 @@ func resources(namespace, plural string) string {
 	return root + "/namespaces/" + namespace + "/" + plural
 }
 
-// visit is a check on the farm: the words in which the checks of this lab are written.
+// visit is a check on the farm. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	clients
@@ -56,7 +56,7 @@ type visit struct {
 	t   *testing.T
 }
 
-// step makes a step of a feature from what a visitor of the farm does.
+// step makes a step of a feature from a function that uses the farm.
 func step(do func(visit)) func(ctx context.Context, t *testing.T, c *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
@@ -64,7 +64,7 @@ func step(do func(visit)) func(ctx context.Context, t *testing.T, c *check.Check
 	}
 }
 
-// answer is what came of a request.
+// answer is the result of a request.
 type answer struct {
 	method, path string
 	code         int
@@ -73,11 +73,11 @@ type answer struct {
 	err          error
 }
 
-// requestTimeout is for one request. The API server itself gives up after a minute.
+// requestTimeout is the time limit of one request. The API server itself gives up after a minute.
 const requestTimeout = 10 * time.Second
 
-// send sends a request to the API server. Body is JSON, or a string that is sent as it is; headers are name and value
-// in turn.
+// send sends a request to the API server. body is encoded as JSON, or is a string that is sent unchanged. headers are
+// names and values in turn.
 func (c clients) send(ctx context.Context, method, path string, body any, headers ...string) answer {
 	return sendBy(ctx, c.http, c.host, method, path, body, headers...)
 }
@@ -101,10 +101,10 @@ func sendBy(ctx context.Context, client *http.Client, host, method, path string,
 	return a
 }
 
-// answerLimit is how large an answer may be, in bytes. The largest is OpenAPI's, with some hundred kB.
+// answerLimit is the maximum size of an answer, in bytes. The largest answer is OpenAPI's, with some hundred kB.
 const answerLimit = 8 << 20
 
-// read reads an answer, which comes from the submission.
+// read reads an answer from the submission.
 func (a *answer) read(response *http.Response) {
 	a.code, a.header = response.StatusCode, response.Header
 	if a.body, a.err = limited.ReadAll(response.Body, answerLimit); a.err != nil {
@@ -170,7 +170,7 @@ func (a answer) summary() string {
 	return text
 }
 
-// object is the body as an object; nil: it is none.
+// object returns the body as an object. It returns nil if the body is not an object.
 func (a answer) object() map[string]any {
 	var object map[string]any
 	if a.err != nil || json.Unmarshal(a.body, &object) != nil {
@@ -179,7 +179,7 @@ func (a answer) object() map[string]any {
 	return object
 }
 
-// items are those of a list.
+// items returns the items of a list.
 func (a answer) items() []map[string]any {
 	found, _, _ := unstructured.NestedSlice(a.object(), "items")
 	var items []map[string]any
@@ -191,7 +191,7 @@ func (a answer) items() []map[string]any {
 	return items
 }
 
-// names are those of a list's items.
+// names returns the names of a list's items.
 func (a answer) names() []string {
 	names := []string{}
 	for _, item := range a.items() {
@@ -200,7 +200,7 @@ func (a answer) names() []string {
 	return names
 }
 
-// isStatus says whether the body is a Status with this reason; an empty reason is any.
+// isStatus reports whether the body is a Status with this reason. An empty reason allows any.
 func (a answer) isStatus(reason string) bool {
 	object := a.object()
 	return textOf(object, "kind") == "Status" && (reason == "" || textOf(object, "reason") == reason)
@@ -222,7 +222,7 @@ func numberOf(object map[string]any, fields ...string) any {
 	return number
 }
 
-// newLlama is one to be created.
+// newLlama returns a llama to create.
 func newLlama(name string, weight, height any) map[string]any {
 	return map[string]any{
 		"apiVersion": groupVersion, "kind": "Llama", "metadata": map[string]any{"name": name},
@@ -230,7 +230,7 @@ func newLlama(name string, weight, height any) map[string]any {
 	}
 }
 
-// labelled is a new llama with labels, name and value in turn.
+// labelled returns a new llama with labels. Names and values alternate.
 func labelled(name string, labels ...string) map[string]any {
 	object := newLlama(name, 100.5, 1.5)
 	set := map[string]any{}
@@ -253,8 +253,8 @@ func (v visit) want(a answer, expected string, codes ...int) answer {
 	return a
 }
 
-// about fails the check unless a Status names the object that was asked for, by which clients and people know what is
-// missing.
+// about fails the check unless a Status names the requested object. Clients and people use that name to find out what
+// is missing.
 func (v visit) about(a answer, kind, name string) {
 	v.t.Helper()
 	object := a.object()
@@ -272,31 +272,31 @@ func (v visit) fail(a answer, expected, observed string) {
 	v.Fail(v.t, expected, observed, a.String())
 }
 
-// make creates a llama which must work.
+// make creates a llama, and fails the check if that does not work.
 func (v visit) make(namespace string, object map[string]any) map[string]any {
 	v.t.Helper()
 	a := v.want(v.send(v.ctx, http.MethodPost, llamas(namespace), object), "a llama can be created", http.StatusCreated)
 	return a.object()
 }
 
-// change patches a llama by a merge patch, which must work.
+// change patches a llama by a merge patch, and fails the check if that does not work.
 func (v visit) change(namespace, name, patch string) map[string]any {
 	v.t.Helper()
 	a := v.send(v.ctx, http.MethodPatch, llama(namespace, name), patch, "Content-Type", string(types.MergePatchType))
 	return v.want(a, "a merge patch changes a llama", http.StatusOK).object()
 }
 
-// drop deletes a llama, which must work.
+// drop deletes a llama, and fails the check if that does not work.
 func (v visit) drop(namespace, name string) {
 	v.t.Helper()
 	v.want(v.send(v.ctx, http.MethodDelete, llama(namespace, name), nil), "a llama can be deleted", http.StatusOK, http.StatusAccepted)
 }
 
-// lookAgain is how often a check looks for what no watch reports.
+// lookAgain is the interval at which a check reads state that no watch reports.
 const lookAgain = 25 * time.Millisecond
 
-// eventually looks until the look is as expected, for as long as the patience. The last look begins after that, so one
-// request that takes long decides nothing.
+// eventually repeats look until it succeeds, for as long as patience. The last look begins after that, so that one slow
+// request decides nothing.
 func (v visit) eventually(expected string, patience time.Duration, look check.Look, evidence ...string) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
@@ -311,8 +311,8 @@ func (v visit) eventually(expected string, patience time.Duration, look check.Lo
 	}
 }
 
-// reachPatience is for the API server to find a server that answers, and to fetch its documents. The stage has waited
-// before.
+// reachPatience is how long the API server may take to find a server that answers, and to fetch its documents. The
+// stage has already waited before.
 const reachPatience = 3 * time.Second
 
 // reaches waits until the API server answers a GET of a path as expected, and returns that answer.
@@ -325,11 +325,11 @@ func (v visit) reaches(path, expected string, look func(answer) (observed string
 	return a
 }
 
-// touchEvery is how often the APIService is changed while something is waited for: the API server looks at once at an
-// aggregated server whose APIService has changed, and otherwise after as long as half a minute.
+// touchEvery is the interval at which the APIService is changed during a wait. The API server checks an aggregated
+// server at once when its APIService has changed, and otherwise up to half a minute later.
 const touchEvery = 400 * time.Millisecond
 
-// withTouch makes a look that changes the APIService now and then.
+// withTouch returns a look that also changes the APIService from time to time.
 func (v visit) withTouch(look check.Look) check.Look {
 	var last time.Time
 	return func() (string, bool) {
@@ -368,12 +368,12 @@ func (v visit) condition() (message string, available bool) {
 	return "the APIService has no condition Available", false
 }
 
-// listsAll says whether the llamas of all namespaces can be listed.
+// listsAll reports whether the llamas of all namespaces can be listed.
 func (v visit) listsAll() bool {
 	return v.send(v.ctx, http.MethodGet, llamas(""), nil).code == http.StatusOK
 }
 
-// startPatience is for a server that was started, until the API server asks it.
+// startPatience is how long it may take after the server's start until the API server sends requests to it.
 const startPatience = 10 * time.Second
 
 // start starts the server, and waits until it answers through the API server.
@@ -393,7 +393,7 @@ func (v visit) answers() {
 	}))
 }
 
-// ensureStarted starts the server after a check that stopped it, whatever came of it.
+// ensureStarted starts the server after a check that stopped it, whatever the result of the check is.
 func ensureStarted(ctx context.Context, c *check.Check) error {
 	if err := c.Operator.Start(ctx); err != nil {
 		return err
@@ -415,14 +415,14 @@ func ensureStarted(ctx context.Context, c *check.Check) error {
 			return context.Cause(ctx)
 		}
 	}
-	return nil // the next check says what is wrong
+	return nil // the next check reports what is wrong
 }
 
-// kubectlTimeout is for kubectl, which starts with an empty cache and asks for every group: on a machine with forty
-// busy programs that took more than ten seconds.
+// kubectlTimeout is the time limit of kubectl, which starts with an empty cache and requests every group. On a machine
+// with forty busy programs that took more than ten seconds.
 const kubectlTimeout = 40 * time.Second
 
-// kubectl runs the built-in kubectl. It returns what it printed; ok is false where the run has no kubectl.
+// kubectl runs the built-in kubectl, and returns its output. ok is false if the run has no kubectl.
 func (v visit) kubectl(stdin string, args ...string) (output string, ok bool, err error) {
 	if v.Kubectl == "" {
 		return "", false, nil

@@ -27,13 +27,13 @@ import (
 
 func pods(namespace string) string { return resources(namespace, "farmpods") }
 
-// podPatience is for a namespace to get its ServiceAccount, without which no Pod is admitted.
+// podPatience is how long a namespace may take to get its ServiceAccount, without which no Pod is admitted.
 const podPatience = 10 * time.Second
 
 // podLabel is on each Pod, with its name.
 const podLabel = "labs.lva.io/pod"
 
-// pod makes a Pod with containers, name and image in turn. Nothing has to run.
+// pod creates a Pod with containers. Their names and images alternate. Nothing has to run.
 func (v visit) pod(namespace, name string, containers ...string) {
 	v.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podLabel: name}}}
@@ -42,7 +42,7 @@ func (v visit) pod(namespace, name string, containers ...string) {
 	for i := 0; i+1 < len(containers); i += 2 {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: containers[i], Image: containers[i+1]})
 	}
-	// On a cluster with nodes no kubelet begins with it.
+	// On a cluster with nodes, no kubelet starts the Pod.
 	pod.Spec.NodeSelector = map[string]string{"labs.lva.io/none": "none"}
 	v.eventually("a Pod can be created", podPatience, func() (string, bool) {
 		_, err := v.typed.CoreV1().Pods(namespace).Create(v.ctx, pod, metav1.CreateOptions{})
@@ -50,7 +50,7 @@ func (v visit) pod(namespace, name string, containers ...string) {
 	})
 }
 
-// containers are those of a FarmPod, as name=image.
+// containersOf returns the containers of a FarmPod, as name=image.
 func containersOf(object map[string]any) (all []string) {
 	found, _, _ := unstructured.NestedSlice(object, "spec", "containers")
 	for _, container := range found {
@@ -60,8 +60,8 @@ func containersOf(object map[string]any) (all []string) {
 	return all
 }
 
-// listOf lists FarmPods again until the list is good, for eventPatience at most, and returns the last one: what is
-// wrong with it is for others to say.
+// listOf lists FarmPods again until the list is good, for eventPatience at most, and returns the last list. Its callers
+// report what is wrong with it.
 func (v visit) listOf(namespace, expected string, good func(answer) bool) answer {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
@@ -72,7 +72,7 @@ func (v visit) listOf(namespace, expected string, good func(answer) bool) answer
 	}
 }
 
-// lacking is the first of the names of which a list has no FarmPod with containers; empty: it has all.
+// lacking returns the first name for which a list has no FarmPod with containers. It is empty if there is none.
 func lacking(list answer, names []string) string {
 	for _, name := range names {
 		i := slices.IndexFunc(list.items(), func(item map[string]any) bool { return nameOf(item) == name })
@@ -101,7 +101,7 @@ func farmPods() types.Feature {
 			}
 			v.metadataOf("shearer", a)
 			for namespace, names := range map[string][]string{here: {"farm-shearer"}, "": {"farm-shearer", "farm-driver"}} {
-				// A server that watches the Pods hears of the second one later.
+				// A server that watches the Pods sees the second one later.
 				const listed = "FarmPods can be listed, in a namespace and in all"
 				a := v.listOf(namespace, listed, func(a answer) bool { return lacking(a, names) == "" })
 				if name := lacking(a, names); name != "" {
@@ -186,7 +186,7 @@ func farmPods() types.Feature {
 		}))).Feature()
 }
 
-// metadataOf fails the check unless a FarmPod has the labels and the resourceVersion of its Pod, and a uid of its own.
+// metadataOf fails the check unless a FarmPod has the labels and the resourceVersion of its Pod, and its own uid.
 func (v visit) metadataOf(name string, a answer) {
 	v.t.Helper()
 	v.eventually("a FarmPod has the labels and the resourceVersion of its Pod", eventPatience, func() (string, bool) {
@@ -211,15 +211,14 @@ func (v visit) metadataOf(name string, a answer) {
 	}
 }
 
-// pens is a namespace whose Pod is there until the end of the run, and keptFarmPod its FarmPod.
+// pens is a namespace whose Pod exists until the end of the run. keptFarmPod is the FarmPod of this Pod.
 const (
 	pens        = "llama-checks-pens"
 	keptPod     = "kept"
 	keptFarmPod = "farm-" + keptPod
 )
 
-// keepFarmPod remembers the uid of a FarmPod, for a comparison after a restart. Whether there are FarmPods is for other
-// checks.
+// keepFarmPod records the uid of a FarmPod, for a comparison after a restart. Other checks report missing FarmPods.
 func (v visit) keepFarmPod() {
 	v.t.Helper()
 	path := pods(pens) + "/" + keptFarmPod
@@ -236,7 +235,7 @@ func (v visit) keepFarmPod() {
 	}
 }
 
-// keptPatience is for a server that watches Pods to hear of one. Without FarmPods it is waited for in vain.
+// keptPatience is how long a server that watches Pods may take to see one. Without FarmPods this wait is in vain.
 const keptPatience = time.Second
 
 // allowed waits until the API server knows of a user's right.
@@ -346,7 +345,7 @@ func podsUnreadable() types.Feature {
 		Assess("the answer is a Status", check.Assess(step(func(v visit) {
 			ask, headers := v.send, []string(nil)
 			if p, ok := v.proxy(); ok {
-				ask, headers = p.send, admin // the API server hides a broken connection behind an answer of its own
+				ask, headers = p.send, admin // the API server hides a broken connection behind its own answer
 			}
 			v.pod(here, "hidden", "main", "registry.example/hidden:1")
 			v.eventually("the list of FarmPods has farm-hidden", eventPatience, func() (string, bool) {

@@ -22,7 +22,7 @@ import (
 func farmPodWatch() types.Feature {
 	return features.New("a watch on FarmPods").
 		Assess("follows the Pods", check.Assess(step(func(v visit) {
-			// A server that watches the Pods may hear only now that those of the check before are gone.
+			// A server that watches the Pods may see only now that those of the previous check are gone.
 			empty := func(a answer) bool { return len(a.names()) == 0 }
 			from := versionOf(v.listOf(here, "FarmPods can be listed", empty).object())
 			const selected = "&fieldSelector=metadata.name%3D"
@@ -35,7 +35,7 @@ func farmPodWatch() types.Feature {
 			w := follow(pods(here), "")
 			tables := v.follow(pods(here), "&resourceVersion="+from, "Accept", acceptTable)
 			v.t.Cleanup(tables.cancel)
-			// Each of these is to see farm-visited alone, or farm-last.
+			// Each of these watches must see only farm-visited, or farm-last.
 			visited := map[string]watch{
 				"with the field selector metadata.name=farm-visited": follow(pods(here), selected+"farm-visited"),
 				"with a label selector for it":                       follow(pods(here), "&labelSelector="+podLabel+"%3Dvisited"),
@@ -52,7 +52,7 @@ func farmPodWatch() types.Feature {
 			v.OK(v.t, "changing a Pod's image", err)
 			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			v.visitedIn(w, "")
-			// A server without tables is for another check.
+			// Another check reports a server without tables.
 			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" {
 				v.tables(tables, "farm-visited")
 			}
@@ -69,7 +69,7 @@ func farmPodWatch() types.Feature {
 						"it sends "+strings.Join(append(describe(events), "nothing more"), ", "))
 				}
 			}
-			// What the others have seen, this one would have, too.
+			// This watch would have seen everything that the others have seen.
 			for how, w := range last {
 				select {
 				case e, ok := <-w.events:
@@ -92,7 +92,8 @@ func farmPodWatch() types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// brokenPatience is for a watch to end after the watch on Pods that it follows. A slower one is not judged.
+// brokenPatience is how long a watch may take to end after the end of the watch on Pods that it follows. A slower one
+// is not judged.
 const brokenPatience = 3 * time.Second
 
 // endsWithStatus fails the check if a watch on FarmPods ends with an ERROR event that has no Status when the server's
@@ -127,7 +128,7 @@ func (v visit) endsWithStatus() {
 	}
 }
 
-// visitedIn fails the check unless a watch follows the Pod visited from its beginning to its end.
+// visitedIn fails the check unless a watch reports the Pod visited from its creation to its deletion.
 func (v visit) visitedIn(w watch, how string) {
 	v.t.Helper()
 	var seen []string

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// shutdownDelay is for how long a server serves after SIGTERM.
+// shutdownDelay is how long a server serves after SIGTERM.
 const shutdownDelay = time.Second
 
 // readiness is an answer of /readyz.
@@ -24,14 +24,14 @@ type readiness struct {
 	answer answer
 }
 
-// endPatience is for a server to exit after SIGTERM and its delay.
+// endPatience is how long a server may take to exit after SIGTERM and its delay.
 const endPatience = 10 * time.Second
 
 // startWithDelay is start with a shutdown delay for the check graceful, if the server has the flag for it.
 func (v visit) startWithDelay() {
 	v.t.Helper()
 	delayed := v.startWith("--shutdown-delay-duration=" + shutdownDelay.String())
-	v.start() // which only waits if the server runs
+	v.start() // if the server runs, this only waits
 	v.kept.delayed = delayed
 }
 
@@ -89,15 +89,15 @@ func graceful() types.Feature {
 		Teardown(check.Teardown(returnHerd)).Feature()
 }
 
-// ended is how and when the server ended.
+// ended describes how and when the server ended.
 type ended struct {
 	failure string
 	err     error
 	at      time.Time
 }
 
-// endingWatches are watches that only the end of the server ends: of llamas in several forms, and of FarmPods if they
-// are served.
+// endingWatches begins watches that only the end of the server ends: of llamas in several forms, and of FarmPods if
+// they are served.
 func (v visit) endingWatches() map[string]watch {
 	v.t.Helper()
 	from := "&resourceVersion=" + v.now(here)
@@ -113,7 +113,7 @@ func (v visit) endingWatches() map[string]watch {
 		"one of FarmPods":       v.follow(pods(here), ""),
 	} {
 		v.t.Cleanup(w.cancel)
-		if w.refused == nil { // another check reports one that is refused
+		if w.refused == nil { // another check reports a refused watch
 			all[what] = w
 		}
 	}
@@ -130,7 +130,7 @@ func (v visit) emptyFarm() bool {
 	return left.code == http.StatusOK && len(left.items()) == 0
 }
 
-// directWatch is a watch past the API server, or an empty one where that is not possible.
+// directWatch begins a watch without the API server. It returns an empty one if that is not possible.
 func (v visit) directWatch() watch {
 	v.t.Helper()
 	p, ok := v.proxy()
@@ -143,8 +143,8 @@ func (v visit) directWatch() watch {
 	return w
 }
 
-// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before it
-// goes on. It returns the answers of /readyz in that time.
+// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before the
+// delay continues. It returns the answers of /readyz in that time.
 func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	v.t.Helper()
 	p, _ := v.proxy()

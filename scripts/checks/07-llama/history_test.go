@@ -24,14 +24,14 @@ func bookmarks() types.Feature {
 	return features.New("bookmarks").
 		Assess("before the end", check.Assess(step(func(v visit) {
 			var seen []event
-			// A server may need more than a second for it.
+			// A server may need more than a second for a bookmark.
 			for _, seconds := range []int{1, 4} {
 				patience := time.Duration(seconds) * time.Second
 				began := time.Now()
 				w := v.follow(llamas(here),
 					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.requireStarted(w)
-				// This one does not ask for bookmarks, and ends at the same time.
+				// This watch does not request bookmarks, and ends at the same time.
 				unasked := v.follow(llamas(here), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.requireStarted(unasked)
 				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
@@ -66,7 +66,7 @@ func bookmarks() types.Feature {
 							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q",
 								versionOf(seen[i].Object), versionOf(elsewhere)))
 					}
-					continue // perhaps only for this once
+					continue // perhaps only this time
 				}
 				if i >= 0 {
 					e := seen[i]
@@ -85,7 +85,7 @@ func bookmarks() types.Feature {
 // watchEndPatience is how much later than its timeoutSeconds a watch may end.
 const watchEndPatience = 10 * time.Second
 
-// until are the events of a watch until it ends by itself. After a while it is not waited for any longer.
+// until returns the events of a watch until the watch ends by itself, or until limit is over.
 func until(w watch, limit time.Duration) (events []event, ended bool) {
 	over := time.After(limit)
 	for {
@@ -113,7 +113,7 @@ func initialEvents() types.Feature {
 			v.make(here, labelled("i-3", "set", "i"))
 			v.saw(v.take(w, 1), "after the initial events a watch sends", []string{"ADDED i-3"})
 			v.sendsInitialEvents(llamas(here), "set%3Dnone")
-			if v.listsAll() { // or that is for another check
+			if v.listsAll() { // another check reports that it does not
 				v.make(there, labelled("i-4", "set", "i"))
 				v.sendsInitialEvents(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
 			}
@@ -121,7 +121,7 @@ func initialEvents() types.Feature {
 }
 
 // sendsInitialEvents fails the check unless a watch with sendInitialEvents sends these events, in any order, and then
-// the bookmark, or is refused, since client-go then lists instead.
+// the bookmark. The server may also refuse the watch, because client-go then lists instead.
 func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch, served bool) {
 	v.t.Helper()
 	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"+
@@ -145,7 +145,7 @@ func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch,
 		select {
 		case e, ok := <-w.events:
 			if ok && e.Type == "MODIFIED" {
-				continue // such as a Pod that the scheduler looks at
+				continue // such as a Pod that the scheduler updates
 			}
 			if ok && e.Type != "BOOKMARK" {
 				seen = append(seen, e.String())
@@ -169,7 +169,7 @@ func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch,
 	}
 }
 
-// quietWatches are watches that select none of the changes that follow.
+// quietWatches begins watches that select none of the changes that follow.
 func (v visit) quietWatches(from string) map[string]watch {
 	v.t.Helper()
 	all := map[string]watch{}
@@ -191,8 +191,8 @@ func (v visit) quietWatches(from string) map[string]watch {
 }
 
 // stillFollow fails the check unless watches that had nothing to send during many changes send the next change that
-// they select. If one was too slow for so many writers at the same time, which is no mistake, it gets the same changes
-// again, one after the other.
+// they select. If one was too slow for so many concurrent writers, which is no mistake, it gets the same changes again,
+// one after the other.
 func (v visit) stillFollow(quiet map[string]watch) {
 	v.t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -200,7 +200,7 @@ func (v visit) stillFollow(quiet map[string]watch) {
 		v.make(there, labelled("quiet", "set", "quiet"))
 		wrong, observed := "", ""
 		for what, w := range quiet {
-			// Another event is for the checks of selectors.
+			// The checks of selectors report other events.
 			if events := v.take(w, 1); len(events) == 0 || events[0].Type == "ERROR" {
 				wrong, observed = what, strings.Join(append(describe(events), "nothing more"), ", ")
 			}
@@ -221,7 +221,7 @@ func (v visit) stillFollow(quiet map[string]watch) {
 	}
 }
 
-// changesKept is how many changes a server keeps at least: see the task.
+// changesKept is the minimum number of changes that a server keeps: see the task.
 const changesKept = 100
 
 // keepsLastChanges fails the check unless a watch from before the last changes sends all of them. versions are the
@@ -259,8 +259,8 @@ func (v visit) keepsLastChanges(versions <-chan string) {
 	v.rising(from, events)
 }
 
-// continuesOldPage fails the check unless the page after one of long ago answers 410, or has what existed then. Another
-// check reports lists without pages.
+// continuesOldPage fails the check unless the page after an old one answers 410, or has the llamas that existed then.
+// Another check reports lists without pages.
 func (v visit) continuesOldPage(page answer, then []string) {
 	v.t.Helper()
 	next := textOf(page.object(), "metadata", "continue")
@@ -282,7 +282,7 @@ func (v visit) continuesOldPage(page answer, then []string) {
 	}
 }
 
-// changesUntilGone are more changes than a history may have: see the task.
+// changesUntilGone is more than the number of changes that a history may have: see the task.
 const changesUntilGone = 320
 
 func gone() types.Feature {
@@ -297,13 +297,13 @@ func gone() types.Feature {
 			v.drop(here, "restless-too")
 			from := v.now(here)
 			quiet := v.quietWatches(from)
-			// Several at a time: each patches its own llama, so that they don't wait for each other.
+			// Several writers run concurrently. Each patches its own llama, so that they don't wait for each other.
 			const writers = 8
 			var group sync.WaitGroup
 			failed, versions := make(chan answer, writers), make(chan string, changesUntilGone)
 			send := v.directly()
 			name := func(n int) string { return fmt.Sprintf("restless-%d", n) }
-			for n := range writers { // none of the last changes is to be a create
+			for n := range writers { // none of the last changes may be a create
 				v.make(here, newLlama(name(n), 100, 1.5))
 			}
 			for n := range writers {
@@ -352,7 +352,7 @@ func gone() types.Feature {
 						count++
 					}
 					if count == changes {
-						return // it has forgotten nothing, and that is right as well
+						return // the server keeps all changes, which is correct as well
 					}
 					if ok {
 						continue

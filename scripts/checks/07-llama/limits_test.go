@@ -21,7 +21,8 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// How much a client tries to send, and what a server may have read of it when it refuses: more than any llama weighs.
+// These constants are how much a client tries to send, and how much a server may have read when it refuses. Both are
+// more than any llama needs.
 const (
 	hugeBody  = 1 << 30
 	largeBody = 4 << 20
@@ -31,21 +32,21 @@ const (
 	watchLimit  = 10_000
 )
 
-// watchesOfOne is how many watches a user may have at the same time: see the task. refusedWatches is how many watches
-// are refused before that.
+// watchesOfOne is how many concurrent watches a user may have: see the task. refusedWatches is how many watches are
+// refused before that.
 const (
 	watchesOfOne   = 100
 	refusedWatches = 120
 )
 
-// crowd are the watches of one user.
+// crowd holds the watches of one user.
 type crowd struct {
 	follow  func(query string) watch
 	mutex   sync.Mutex
 	watches []watch
 }
 
-// begin begins a watch, and returns the answer to one that is refused.
+// begin begins a watch, and returns the answer if the watch is refused.
 func (c *crowd) begin(query string) (refused *answer) {
 	w := c.follow(query)
 	if w.refused != nil {
@@ -57,14 +58,14 @@ func (c *crowd) begin(query string) (refused *answer) {
 	return nil
 }
 
-// started is how many watches were begun.
+// started returns how many watches were begun.
 func (c *crowd) started() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return len(c.watches)
 }
 
-// open is how many watches have not ended yet.
+// open returns how many watches have not ended yet.
 func (c *crowd) open() (count int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -76,14 +77,14 @@ func (c *crowd) open() (count int) {
 	return count
 }
 
-// How long a list may take while a user has too many watches: so long, or so many times as long as before. Before, it
-// tells how busy the machine is.
+// These constants limit how long a list may take while a user has too many watches: an absolute time, or a multiple of
+// the time before. The time before shows how busy the machine is.
 const (
 	servedWithin = 3 * time.Second
 	servedFactor = 20
 )
 
-// flood is a body that goes on and on, up to the limit.
+// flood is an endless body, up to the limit.
 type flood struct{ sent atomic.Int64 }
 
 func (f *flood) Read(into []byte) (int, error) {
@@ -100,12 +101,12 @@ func (f *flood) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
-// copiedSize is how much the copies of a JSON patch add to a llama. A server without a limit has several times as
-// much in memory.
+// copiedSize is how much the copies of a JSON patch add to a llama. A server without a limit needs several times as
+// much memory.
 const copiedSize = 32 << 20
 
-// doublingPatch makes a value of 512 KB twice as long, again and again, and removes it in the end. So the llama is
-// valid and unchanged where nothing limits the copies.
+// doublingPatch doubles the length of a value of 512 KB again and again, and removes it at the end. So the llama is
+// valid and unchanged if nothing limits the copies.
 func doublingPatch() string {
 	const size = 512 << 10
 	patch := fmt.Sprintf(`[{"op":"add","path":"/wool","value":["%s"]}`, strings.Repeat("x", size))
@@ -160,7 +161,7 @@ func limits() types.Feature {
 			} {
 				content, err := json.Marshal(c.body)
 				v.OK(v.t, "making a body", err)
-				// The JSON is right, however much white space is in it. A connection that breaks is a refusal, too.
+				// The JSON is valid, however much white space it contains. A broken connection is a refusal, too.
 				a := send(c.method, c.path, "{"+padding+string(content[1:]), "Content-Type", c.mediaType)
 				if a.err == nil && a.code != http.StatusRequestEntityTooLarge {
 					v.fail(a,
@@ -192,7 +193,7 @@ func limits() types.Feature {
 		Assess("10,000 watches", check.Assess(step(func(v visit) {
 			p, ok := v.proxy()
 			if !ok {
-				return // through the API server they would be a load on it
+				return // through the API server they would put load on it
 			}
 			v.grant("crowd", here, group, "llamas", "get", "list", "watch")
 			v.grant("crowd", here, group, "farmpods", "watch")
@@ -215,7 +216,7 @@ func limits() types.Feature {
 			visitors := &crowd{follow: func(query string) watch {
 				return followBy(ctx, p.client, p.host, llamas(here), query, as("crowd")...)
 			}}
-			// Watches that are refused do not count. Those that are served after all do.
+			// Refused watches do not count. Watches that are served in spite of the limit do.
 			refusals := []string{
 				"&resourceVersion=none", "&resourceVersion=1&resourceVersionMatch=None",
 				"&sendInitialEvents=true", "&fieldSelector=spec.shoes%3D4",
@@ -276,8 +277,8 @@ func limits() types.Feature {
 					return fmt.Sprintf("%d are open", open), open <= watchesOfOne
 				})
 			refused.Store(false)
-			fill(0) // what has ended has made room
-			// Without FarmPods the answer is 404.
+			fill(0) // ended watches have made room
+			// A server without FarmPods answers 404.
 			if w := followBy(ctx, p.client, p.host, pods(here), "", as("crowd")...); w.refused == nil {
 				v.Fail(v.t, fmt.Sprintf("a user with %d watches of llamas gets 429 for a watch of FarmPods, "+
 					"since all watches of a user count", watchesOfOne), "it was begun")

@@ -45,7 +45,7 @@ func selectors() types.Feature {
 				{"", "labelSelector=set=s&fieldSelector=metadata.namespace=" + there, []string{"s-there"}},
 			} {
 				if c.namespace == "" && !v.listsAll() {
-					continue // that is for another check
+					continue // another check reports that
 				}
 				a := v.want(v.send(v.ctx, http.MethodGet, llamas(c.namespace)+"?"+escaped(c.query), nil),
 					"a list with "+c.query+" answers 200", http.StatusOK)
@@ -63,7 +63,7 @@ func selectors() types.Feature {
 		}))).Feature()
 }
 
-// escaped is a query whose values are escaped.
+// escaped escapes the values of a query.
 func escaped(query string) string {
 	var parts []string
 	for part := range strings.SplitSeq(query, "&") {
@@ -96,7 +96,7 @@ func paging() types.Feature {
 				if next == "" {
 					break
 				}
-				if pages == 1 { // between two pages the farm changes
+				if pages == 1 { // change the farm between two pages
 					v.make(here, labelled("page-0a", "set", "pages"))
 				}
 				if pages > len(want) {
@@ -111,8 +111,8 @@ func paging() types.Feature {
 				"a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
 		}))).
 		Assess("of each form, and of all namespaces", check.Assess(step(func(v visit) {
-			// Their order is another one where the name of a namespace, or of a llama, is followed by a separator: here is the
-			// beginning of there.
+			// The order differs if the name of a namespace, or of a llama, is followed by a separator: the name of here is a
+			// prefix of the name of there.
 			var want, wantHere []string
 			for _, name := range []string{"b", "b-1", "b.1", "b1", "a-z", "c"} {
 				v.make(here, labelled(name, "set", "forms"))
@@ -166,7 +166,7 @@ func paging() types.Feature {
 		}))).Feature()
 }
 
-// acceptMetadata asks for the metadata of a list alone.
+// acceptMetadata requests only the metadata of a list.
 const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 // pages fails the check unless the pages of a list, in the form that a client accepts, have each of these llamas once.

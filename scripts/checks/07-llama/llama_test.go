@@ -66,7 +66,7 @@ func TestLlama(t *testing.T) {
 	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: step(scenario), Requests: scenarioRequests})
 }
 
-// clients are how these checks talk to the API server.
+// clients are the clients of these checks for the API server.
 type clients struct {
 	http    *http.Client
 	host    string
@@ -75,7 +75,7 @@ type clients struct {
 	kept    *kept
 }
 
-// kept is what a check leaves for a later one.
+// kept holds the results that a check leaves for a later one.
 type kept struct {
 	farmPodUID string // of the FarmPod keptFarmPod, before a restart
 	delayed    bool   // the running server was started with a shutdown delay
@@ -88,7 +88,7 @@ type clientsKey struct{}
 
 func clientsOf(ctx context.Context) clients { return ctx.Value(clientsKey{}).(clients) }
 
-// Namespaces of the checks. What is in them is deleted after each check.
+// These are the namespaces of the checks. Their content is deleted after each check.
 const (
 	here  = "llama-checks"
 	there = "llama-checks-too"
@@ -117,15 +117,15 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 		clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed, kept: &kept{}}), nil
 }
 
-// bounded is a configuration of clients that read whatever they are answered: an answer about llamas comes from the
-// submission.
+// bounded returns a configuration of clients that limit how much of an answer they read, because answers about llamas
+// come from the submission.
 func bounded(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return answers{inner} })
 	return config
 }
 
-// answers are of at most eventsLimit bytes each.
+// answers limits each answer to eventsLimit bytes.
 type answers struct{ http.RoundTripper }
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -139,13 +139,14 @@ func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// ours describes an object that goes with all that a run has made, also in a cluster of others.
+// ours returns metadata that marks an object as one of the run, so that it is deleted with the others, even in a shared
+// cluster.
 func ours(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
 }
 
-// cleanUp removes the llamas and Pods of a check. A server that can't delete llamas is no error of ours: each check has
-// names of its own.
+// cleanUp removes the llamas and Pods of a check. A server that can't delete llamas is not an error of ours: each check
+// uses its own names.
 func cleanUp(ctx context.Context) error {
 	c := clientsOf(ctx)
 	for _, namespace := range []string{here, there} {

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// A submission may send an endless answer. It does not fill the memory of the checks, and they say what is wrong with
-// it.
+// A submission may send an endless answer. It does not fill the memory of the checks, and they report what is wrong
+// with it.
 func TestAnswerIsLimited(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("refuse") {
@@ -49,7 +49,7 @@ func TestAnswerIsLimited(t *testing.T) {
 	w := followBy(t.Context(), server.Client(), server.URL, "/llamas", "")
 	defer w.cancel()
 	long("an event", <-w.ended)
-	// As client-go reads an answer.
+	// This is how client-go reads an answer.
 	client, err := rest.HTTPClientFor(bounded(&rest.Config{Host: server.URL}))
 	if err != nil {
 		t.Fatal(err)

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// manifests are the objects of config/default. In a run of a process the grader brings only the APIService and the
-// account into the cluster, under names of its own, so the checks read the manifests for the rest.
+// manifests are the objects of config/default. In a run of a process the grader applies only the APIService and the
+// account, under its own names, so the checks read the manifests for the rest.
 type manifests struct {
 	built   chan struct{} // closed when they are built
 	objects []map[string]any
 	err     error
 }
 
-// buildManifests has the grader build config/default, while other checks go on.
+// buildManifests requests config/default from the grader, which builds it while other checks run.
 func (v visit) buildManifests() {
 	m := &v.kept.manifests
 	if m.built != nil {
@@ -34,8 +34,8 @@ func (v visit) buildManifests() {
 	}()
 }
 
-// builtManifests are the objects of config/default. There are none if kustomize can't build it from the files of the
-// submission, for example since it takes some from the network. Then the checks of the manifests decide nothing.
+// builtManifests returns the objects of config/default. There are none if kustomize can't build it from the files of
+// the submission, for example because it downloads some. In that case the checks of the manifests decide nothing.
 func (v visit) builtManifests() []map[string]any {
 	v.t.Helper()
 	v.buildManifests()
@@ -46,7 +46,7 @@ func (v visit) builtManifests() []map[string]any {
 	return v.kept.manifests.objects
 }
 
-// ofKind are the objects of a kind.
+// ofKind returns the objects of a kind.
 func ofKind(objects []map[string]any, kinds ...string) (found []map[string]any) {
 	for _, object := range objects {
 		if slices.Contains(kinds, textOf(object, "kind")) {
@@ -56,7 +56,7 @@ func ofKind(objects []map[string]any, kinds ...string) (found []map[string]any) 
 	return found
 }
 
-// keysOf are the namespaces and names of objects.
+// keysOf returns the namespaces and names of objects.
 func keysOf(objects []map[string]any) (keys []string) {
 	for _, object := range objects {
 		keys = append(keys, keyOf(object))
@@ -70,7 +70,7 @@ type podTemplate struct {
 	template  map[string]any
 }
 
-// podTemplates are those of the Deployments and StatefulSets among objects.
+// podTemplates returns the templates of the Deployments and StatefulSets among objects.
 func podTemplates(objects []map[string]any) (templates []podTemplate) {
 	for _, workload := range ofKind(objects, "Deployment", "StatefulSet") {
 		template, _, _ := unstructured.NestedMap(workload, "spec", "template")
@@ -79,7 +79,7 @@ func podTemplates(objects []map[string]any) (templates []podTemplate) {
 	return templates
 }
 
-// account is the namespace and name of the ServiceAccount of the Pods.
+// account returns the namespace and name of the Pods' ServiceAccount.
 func (p podTemplate) account() string {
 	name := textOf(p.template, "spec", "serviceAccountName")
 	if name == "" {
@@ -88,7 +88,7 @@ func (p podTemplate) account() string {
 	return p.namespace + "/" + name
 }
 
-// secrets are the names of the Secrets in the volumes of the Pods.
+// secrets returns the names of the Secrets in the Pods' volumes.
 func (p podTemplate) secrets() (names []string) {
 	for _, volume := range objectsIn(p.template, "spec", "volumes") {
 		names = append(names, textOf(volume, "secret", "secretName"))
@@ -99,7 +99,7 @@ func (p podTemplate) secrets() (names []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// volumeOf is the volume on which a container has a folder; nil if the folder is on none.
+// volumeOf returns the volume of a container's folder. It returns nil if the folder is on none.
 func (p podTemplate) volumeOf(container map[string]any, folder string) map[string]any {
 	name, longest := "", -1
 	for _, mount := range objectsIn(container, "volumeMounts") {
@@ -116,7 +116,7 @@ func (p podTemplate) volumeOf(container map[string]any, folder string) map[strin
 	return nil
 }
 
-// objectsIn is a list of objects in a field.
+// objectsIn returns a list of objects in a field.
 func objectsIn(object map[string]any, fields ...string) (found []map[string]any) {
 	all, _, _ := unstructured.NestedSlice(object, fields...)
 	for _, one := range all {
@@ -145,8 +145,8 @@ func (v visit) injectsAuthority() {
 	}
 }
 
-// namesAuthority fails the check unless an APIService has a caBundle, or an annotation from which cert-manager finds
-// one.
+// namesAuthority fails the check unless an APIService has a caBundle, or an annotation with which cert-manager finds a
+// CA.
 func (v visit) namesAuthority(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	const expected = "in config/default the APIService has a caBundle, " +
@@ -175,12 +175,12 @@ func (v visit) namesAuthority(registration map[string]any, certificates, objects
 	}
 }
 
-// mountsCertificate fails the check unless a Certificate is for the Service of the APIService, and the Pods mount its
+// mountsCertificate fails the check unless a Certificate is for the APIService's Service, and the Pods mount its
 // Secret.
 func (v visit) mountsCertificate(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	if len(certificates) == 0 {
-		return // the certificate is not cert-manager's
+		return // cert-manager has not issued the certificate
 	}
 	suffix := "." + textOf(registration, "spec", "service", "namespace") + ".svc"
 	host := textOf(registration, "spec", "service", "name") + suffix
@@ -247,7 +247,7 @@ func (v visit) bindsAccount() {
 }
 
 // includesAny reports whether a subject of a binding is one of the accounts (NAMESPACE/NAME), or a group or user that
-// stands for one.
+// includes one.
 func includesAny(subject map[string]any, accounts []string) bool {
 	return slices.ContainsFunc(accounts, func(account string) bool {
 		namespace, name, _ := strings.Cut(account, "/")
@@ -266,7 +266,7 @@ func includesAny(subject map[string]any, accounts []string) bool {
 // defaultDataDir is the default of --data-dir.
 const defaultDataDir = "/data"
 
-// dataDirOf is the folder in which the server of a container stores.
+// dataDirOf returns the folder in which a container's server stores its data.
 func dataDirOf(container map[string]any) string {
 	folder := defaultDataDir
 	args, _, _ := unstructured.NestedStringSlice(container, "args")

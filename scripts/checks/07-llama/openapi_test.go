@@ -49,8 +49,8 @@ func explain() types.Feature {
 		}))).Feature()
 }
 
-// wellFormed fails the check unless what an OpenAPI document says holds together: programs that make clients of it read
-// all of it.
+// wellFormed fails the check unless an OpenAPI document is consistent: programs that generate clients from it read all
+// of it.
 func (v visit) wellFormed(a answer) {
 	v.t.Helper()
 	document := a.object()
@@ -72,7 +72,7 @@ func (v visit) wellFormed(a answer) {
 	}
 }
 
-// references are all in a part of an OpenAPI document.
+// references returns all references in a part of an OpenAPI document.
 func references(part any) (all []string) {
 	switch part := part.(type) {
 	case map[string]any:
@@ -90,7 +90,7 @@ func references(part any) (all []string) {
 	return all
 }
 
-// describes says whether schemas describe a Llama. References begin with a prefix.
+// describes reports whether schemas describe a Llama. References begin with a prefix.
 func describes(schemas map[string]any, prefix string) (observed string, ok bool) {
 	described := schemaOf(schemas, "Llama")
 	if described == nil {
@@ -105,7 +105,7 @@ func describes(schemas map[string]any, prefix string) (observed string, ok bool)
 	return "", true
 }
 
-// schemaOf is that of a kind, or nil.
+// schemaOf returns the schema of a kind, or nil.
 func schemaOf(schemas map[string]any, kind string) map[string]any {
 	for _, described := range schemas {
 		described, _ := described.(map[string]any)
@@ -120,14 +120,14 @@ func schemaOf(schemas map[string]any, kind string) map[string]any {
 	return nil
 }
 
-// metadataTypes are those of fields of metadata, for documents that describe them.
+// metadataTypes are the types of metadata fields, for documents that describe them.
 var metadataTypes = map[string]string{
 	"name": "string", "labels{}": "string", "annotations{}": "string", "finalizers": "array", "finalizers[]": "string",
 	"ownerReferences": "array", "ownerReferences[].uid": "string", "generation": "integer", "creationTimestamp": "string",
 }
 
-// fieldTypes fails the check unless the fields of the kinds have their types: of each kind those of its metadata that
-// are described, and of a FarmPod, if there are any, its containers.
+// fieldTypes fails the check unless the fields of the kinds have their types. It checks the described fields of each
+// kind's metadata, and the containers of FarmPods, if there are any.
 func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 	v.t.Helper()
 	kinds := []string{"Llama"}
@@ -162,7 +162,8 @@ func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 	}
 }
 
-// typeAt is the type of a field, as "containers[].name" or "labels{}". It is empty if the first field is not described.
+// typeAt returns the type of a field such as "containers[].name" or "labels{}". It is empty if the first field is not
+// described.
 func typeAt(schemas map[string]any, prefix string, object map[string]any, path string) string {
 	for i, field := range strings.Split(path, ".") {
 		name := strings.TrimRight(field, "[]{}")
@@ -185,16 +186,16 @@ func typeAt(schemas map[string]any, prefix string, object map[string]any, path s
 	return textOf(object, "type")
 }
 
-// resolve is a property's schema, if need be the one that it refers to.
+// resolve returns a property's schema, and follows a reference if there is one.
 func resolve(schemas map[string]any, prefix string, object map[string]any, property string) map[string]any {
 	found, _, _ := unstructured.NestedMap(object, "properties", property)
 	return referred(schemas, prefix, found)
 }
 
-// referred is a schema, if need be the one that it refers to.
+// referred returns a schema, and follows a reference if there is one.
 func referred(schemas map[string]any, prefix string, found map[string]any) map[string]any {
 	reference := textOf(found, "$ref")
-	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 { // how a reference has a description beside it
+	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 { // this form adds a description to a reference
 		one, _ := all[0].(map[string]any)
 		reference = textOf(one, "$ref")
 	}

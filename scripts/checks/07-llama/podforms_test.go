@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// farmPodForms fails the check unless a list, pages, a Table and the metadata alone show the same FarmPods of a
+// farmPodForms fails the check unless a list, pages, a Table and a list of metadata show the same FarmPods of a
 // namespace.
 func (v visit) farmPodForms() {
 	v.t.Helper()
@@ -68,7 +68,7 @@ func (v visit) farmPodUIDs() {
 	uid(here, first)
 }
 
-// failsAsServerError fails the check if a request was refused, and not with a Status of 500 or more.
+// failsAsServerError fails the check if a request was refused with anything but a Status of 500 or more.
 func (v visit) failsAsServerError(refused *answer) {
 	v.t.Helper()
 	if refused != nil && (refused.err != nil || refused.code < http.StatusInternalServerError || !refused.isStatus("")) {

@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// The llamas that a farm has when it starts for the first time: see the task.
+// These are the llamas of a farm that starts for the first time: see the task.
 var (
 	carla = herdLlama{"default", "carla", 130.5, 1.1}
 	pedro = herdLlama{"farm", "pedro", 0.1, 0.3}
@@ -127,7 +127,7 @@ func mediaTypes() types.Feature {
 			for _, path := range []string{root, llamas(carla.namespace), llama(carla.namespace, carla.name), llama(carla.namespace, "nobody")} {
 				a := v.send(v.ctx, http.MethodGet, path, nil)
 				if a.object() == nil {
-					continue // there is no answer in JSON, and that is for other checks
+					continue // there is no answer in JSON, which other checks report
 				}
 				if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/json" {
 					v.fail(a, "the answer to GET "+path+" has the Content-Type application/json", fmt.Sprintf("it has %q", a.header.Get("Content-Type")))
@@ -137,7 +137,7 @@ func mediaTypes() types.Feature {
 		Assess("others are refused", check.Assess(step(func(v visit) {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				if v.send(v.ctx, http.MethodGet, path, nil).code != http.StatusOK {
-					continue // that is for another check
+					continue // another check reports that
 				}
 				for _, accept := range []string{"text/html", "application/xml,image/png"} {
 					a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept),
@@ -154,9 +154,9 @@ func mediaTypes() types.Feature {
 		}))).
 		Assess("metadata alone", check.Assess(step(func(v visit) {
 			if plain := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil); !slices.Contains(plain.names(), carla.name) {
-				return // that is for another check
+				return // another check reports that
 			}
-			// The garbage collector and the deletion of a namespace ask in this way.
+			// The garbage collector and the deletion of a namespace send this request.
 			client, err := metadata.NewForConfig(v.Config)
 			v.OK(v.t, "making a client", err)
 			found, err := client.Resource(llamaResource).Namespace(carla.namespace).List(v.ctx, metav1.ListOptions{})
@@ -217,8 +217,7 @@ func (v visit) namesNothing(a answer) {
 	}
 }
 
-// exactly are numbers that 32-bit floats, a detour through text of a fixed length, or a field that is left out, would
-// change.
+// exactly holds numbers that 32-bit floats, a conversion to text of a fixed length, or an omitted field would change.
 var exactly = []float64{0.1, 16777217, 1e21, 123456789.12345679, 1e-7, 0, math.MaxFloat64, math.SmallestNonzeroFloat64}
 
 func numbers() types.Feature {
@@ -239,7 +238,7 @@ func numbers() types.Feature {
 			for i, number := range exactly {
 				a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(fmt.Sprintf("number-%d", i), number, number))
 				if a.code != http.StatusCreated {
-					return // that is for another check
+					return // another check reports that
 				}
 				a = v.send(v.ctx, http.MethodGet, llama(here, fmt.Sprintf("number-%d", i)), nil)
 				if a.code == http.StatusOK {
@@ -286,7 +285,7 @@ func (v visit) replacesNumbers() {
 	}
 }
 
-// exact fails the check unless a number is as it was written.
+// exact fails the check unless a number is unchanged.
 func (v visit) exact(a answer, object map[string]any, field string, want float64) {
 	v.t.Helper()
 	if got, ok := numberOf(object, "spec", field).(float64); !ok || got != want {
@@ -295,7 +294,7 @@ func (v visit) exact(a answer, object map[string]any, field string, want float64
 	}
 }
 
-// acceptTable asks for a table, as kubectl get does.
+// acceptTable requests a table, as kubectl get does.
 const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 func table() types.Feature {
@@ -304,7 +303,7 @@ func table() types.Feature {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				v.row(path, carla.name, []column{{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil}})
 			}
-			// A server that refuses it is for another check.
+			// Another check reports a server that refuses it.
 			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated {
 				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
@@ -315,13 +314,13 @@ func table() types.Feature {
 		}))).Feature()
 }
 
-// column is one of a Table: its name, and its cell for one object. Which of columnTypes it has is up to the server.
+// column is a column of a Table: its name, and its cell for one object. The server chooses any of columnTypes.
 type column struct {
 	name string
-	cell any // nil is anything, and a list of texts a text that has them all
+	cell any // nil allows anything, and a list of texts requires a text with all of them
 }
 
-// columnTypes are those of a Table's columns, from metav1.TableColumnDefinition.
+// columnTypes are the types of a Table's columns, from metav1.TableColumnDefinition.
 var columnTypes = sets.New("string", "number", "integer", "boolean", "date")
 
 func (c column) shows(cell any) bool {
@@ -335,7 +334,7 @@ func (c column) shows(cell any) bool {
 	}
 }
 
-// row fails the check unless a path answers a Table with these columns, and with an object of this name.
+// row fails the check unless the answer for a path is a Table with these columns, and with an object of this name.
 func (v visit) row(path, name string, want []column) {
 	v.t.Helper()
 	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
@@ -387,7 +386,7 @@ func (v visit) row(path, name string, want []column) {
 	}
 }
 
-// rowsHaveObjects fails the check unless the rows of a Table have complete objects for a client that asks for them, as
+// rowsHaveObjects fails the check unless the rows of a Table have complete objects for a client that requests them, as
 // kubectl get --sort-by does.
 func (v visit) rowsHaveObjects(path, name string) {
 	v.t.Helper()

@@ -31,7 +31,7 @@ func restart() types.Feature {
 			v.buildManifests()
 			v.keepFarmPod()
 			stored := v.storeAll()
-			// The herd of a new farm does not come back either.
+			// The first llamas of a new farm do not come back either.
 			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
 			stored.set(v.change(here, "r-changed", `{"spec":{"weight":55.5}}`))
 			stored.set(v.make(here, newLlama("r-last", 100, 1.5)))
@@ -72,7 +72,7 @@ func restart() types.Feature {
 						"they have "+shortNames(got))
 				}
 			}
-			// More than there were before: a server that counts comes to the same numbers.
+			// Create more than before: a server that counts reaches the same numbers again.
 			send, again := v.directly(), newLlama("", 100, 1.5)
 			again["metadata"] = map[string]any{"generateName": "r-twin-"}
 			for _, a := range atOnce(generatedAfter, func(int) answer { return send(http.MethodPost, llamas(here), again) }) {
@@ -86,12 +86,12 @@ func restart() types.Feature {
 		Teardown(check.Teardown(returnHerd)).Feature()
 }
 
-// stored is what was acknowledged, by namespace/name.
+// stored holds the acknowledged llamas, by namespace/name.
 type stored map[string]map[string]any
 
 func (s stored) set(object map[string]any) { s[keyOf(object)] = object }
 
-// names are those of a namespace.
+// names returns the names of the llamas in a namespace.
 func (s stored) names(namespace string) (names []string) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if of, name, _ := strings.Cut(key, "/"); of == namespace {
@@ -101,7 +101,7 @@ func (s stored) names(namespace string) (names []string) {
 	return names
 }
 
-// storeAll creates llamas that a storage may get wrong, changes some of them, and deletes others.
+// storeAll creates llamas that are difficult for a storage, changes some of them, and deletes others.
 func (v visit) storeAll() stored {
 	v.t.Helper()
 	all := stored{}
@@ -110,16 +110,16 @@ func (v visit) storeAll() stored {
 	}
 	v.drop(here, "r-gone")
 	delete(all, here+"/r-gone")
-	// One with the same name in another namespace, and numbers and a name that a format of one's own may not be able to
-	// store.
+	// This one has the same name as one in another namespace, and numbers and a name that a self-made format may not be
+	// able to store.
 	all.set(v.make(there, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
 		a := v.send(v.ctx, http.MethodPost, llamas(there), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
-		if a.code == http.StatusCreated { // or that is for another check
+		if a.code == http.StatusCreated { // another check reports a failure
 			all.set(a.object())
 		}
 	}
-	// A server that refuses it is for another check.
+	// Another check reports a server that refuses it.
 	if a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated {
 		all.set(a.object())
 	}
@@ -162,7 +162,7 @@ func (v visit) storeHeavy(all stored) {
 	all.set(v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`))
 }
 
-// storedIn fails the check unless a namespace has, after a kill, all that was acknowledged before.
+// storedIn fails the check unless a namespace has, after a kill, everything that was acknowledged before.
 func (v visit) storedIn(namespace string, all stored, before answer) {
 	v.t.Helper()
 	a := v.send(v.ctx, http.MethodGet, llamas(namespace), nil)
@@ -205,8 +205,8 @@ func shortNames(names []string) string {
 	return strings.Join(short, ", ")
 }
 
-// How many llamas get generated names before and after a restart, how often a text is repeated in an annotation (240
-// kB, and more as JSON), and how many changes of such a llama are more than 8 MiB.
+// These constants are how many llamas get generated names before and after a restart, how often a text is repeated in
+// an annotation (240 kB, and more as JSON), and how many changes of such a llama exceed 8 MiB.
 const (
 	generatedNames = 3
 	generatedAfter = 32
@@ -214,14 +214,14 @@ const (
 	heavyChanges   = 9
 )
 
-// withoutManagers is a llama without its managedFields.
+// withoutManagers returns a llama without its managedFields.
 func withoutManagers(object map[string]any) map[string]any {
 	object = runtimeCopy(object)
 	unstructured.RemoveNestedField(object, "metadata", "managedFields")
 	return object
 }
 
-// shortened is the beginning of what there is.
+// shortened returns the beginning of an object as text.
 func shortened(object any) string {
 	const shown = 300
 	text := fmt.Sprint(object)
@@ -231,8 +231,8 @@ func shortened(object any) string {
 	return text
 }
 
-// history fails the check unless a watch from a resourceVersion of before a kill sends these changes, or says that it
-// is too old.
+// history fails the check unless a watch from a resourceVersion before a kill sends these changes, or reports that the
+// version is too old.
 func (v visit) history(from string, want []string) {
 	v.t.Helper()
 	w := v.follow(llamas(here), "&resourceVersion="+from)
@@ -260,8 +260,8 @@ func returnHerd(ctx context.Context, c *check.Check) error {
 	return nil // the check create reports a farm that cannot create them
 }
 
-// informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer
-// than a process: then client-go waits up to a minute.
+// informerPatience is how long an informer may take to reconnect: client-go waits longer after each failure. The
+// restart of a Pod takes longer than that of a process, and then client-go waits up to a minute.
 func (v visit) informerPatience() time.Duration {
 	if v.Server.Service != "" {
 		return time.Minute
@@ -309,7 +309,7 @@ func informer() types.Feature {
 		Teardown(check.Teardown(ensureStarted)).Feature()
 }
 
-// atVersions are the llamas of a list, with their resourceVersions.
+// atVersions returns the llamas of a list, with their resourceVersions.
 func atVersions(a answer) (objects []string) {
 	for _, item := range a.items() {
 		objects = append(objects, nameOf(item)+" at "+versionOf(item))
@@ -318,7 +318,7 @@ func atVersions(a answer) (objects []string) {
 	return objects
 }
 
-// known is what an informer has.
+// known returns the objects that an informer has.
 func known(store cache.Store) (objects []string) {
 	for _, object := range store.List() {
 		if o, ok := object.(metav1.Object); ok {

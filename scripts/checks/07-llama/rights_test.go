@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rehearsed is an action as a dry run, which changes nothing where it is allowed.
+// rehearsed returns an action as a dry run, which changes nothing even if it is allowed.
 func (d action) rehearsed() action {
 	if d.method != http.MethodGet {
 		d.path += rehearse
@@ -48,7 +48,7 @@ func (v visit) eachVerbAlone() {
 		v.allowed(user(verb), group, "llamas", verb)
 	}
 	type trial struct {
-		verb   string // to which the user has a right
+		verb   string // the verb that the user has a right to
 		action action
 	}
 	var trials []trial
@@ -76,7 +76,7 @@ func (v visit) eachVerbAlone() {
 		everywhere := strings.HasPrefix(d.path, llamas(""))
 		switch {
 		case a.err != nil || a.code == http.StatusTooManyRequests || a.code >= http.StatusInternalServerError:
-			// So many requests at a time may be too many for the server, or for the API server that it asks.
+			// So many concurrent requests may be too many for the server, or for the API server that it asks.
 		case (verb != d.verb || everywhere) && a.code != http.StatusForbidden:
 			where := ""
 			if everywhere {
@@ -93,14 +93,14 @@ func (v visit) eachVerbAlone() {
 
 // withdrawnRight is a right that a user had, used, and lost.
 type withdrawnRight struct {
-	used   time.Time // the server had asked about the right before that; zero: it was not used
+	used   time.Time // the server had asked about the right before this time; zero: it was not used
 	asked  time.Time // when the user tried it for the last time
-	answer answer    // to that
+	answer answer    // the answer to the last try
 	late   bool      // the checks that take most of the time have run
 }
 
-// formerUser has the withdrawn right. For cachedFor a server may use an answer about a right again: see the task.
-// cacheMore allows for clocks.
+// formerUser is the user with the withdrawn right. A server may reuse an answer about a right for cachedFor: see the
+// task. cacheMore allows for differences between clocks.
 const (
 	formerUser = "llama-leaver"
 	cachedFor  = 10 * time.Second
@@ -137,7 +137,7 @@ func (v visit) grantAndWithdraw() {
 }
 
 // tryWithdrawnRight uses the withdrawn right again. A server may still allow that, but must not remember its answer for
-// longer because of it.
+// longer because of this request.
 func (v visit) tryWithdrawnRight() {
 	v.t.Helper()
 	if p, ok := v.proxy(); ok && !v.kept.withdrawn.used.IsZero() {
@@ -146,9 +146,9 @@ func (v visit) tryWithdrawnRight() {
 	}
 }
 
-// tryWithdrawnRightLate uses the withdrawn right for the last time before the server is killed, which makes it forget
-// all answers, and when it must have forgotten this one by itself. If the earlier checks have not run, that would be a
-// long wait, and is left out.
+// tryWithdrawnRightLate uses the withdrawn right for the last time before the server is killed, because a kill makes it
+// forget all answers. By then the server must have forgotten this answer by itself. If the earlier checks have not run,
+// that would be a long wait, so it is skipped.
 func (v visit) tryWithdrawnRightLate() {
 	v.t.Helper()
 	if used := v.kept.withdrawn.used; !used.IsZero() && v.kept.withdrawn.late {
@@ -158,7 +158,7 @@ func (v visit) tryWithdrawnRightLate() {
 }
 
 // withdrawnRightIsRefused fails the check if a withdrawn right still worked after the time for which an answer may be
-// used again.
+// reused.
 func (v visit) withdrawnRightIsRefused() {
 	v.t.Helper()
 	r := v.kept.withdrawn

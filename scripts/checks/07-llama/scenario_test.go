@@ -16,11 +16,11 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scenarioRequests is how many writes the scenario sends when nothing goes wrong.
+// scenarioRequests is how many writes the scenario sends if nothing fails.
 const scenarioRequests = 12
 
-// pasture is a namespace whose llamas the scenario never touches. They are big: a server that writes all that it has
-// again at each change takes its time.
+// pasture is a namespace whose llamas the scenario never touches. They are big: a server that rewrites its whole data
+// at each change needs time for that.
 const (
 	pasture   = "default"
 	bigLlamas = 6
@@ -29,7 +29,7 @@ const (
 )
 
 // scenario is a day of a farm's accounts: llamas are created, updated, patched and deleted, one by one and all at once,
-// while the server is killed now and then and started again. What was acknowledged must be there, nothing may be seen
+// while the server is killed from time to time and restarted. Acknowledged writes must be stored, no change may appear
 // twice, and a write without an answer is stored as a whole or not at all.
 func scenario(v visit) {
 	a := newAccounts(v)
@@ -48,7 +48,7 @@ func scenario(v visit) {
 	a.create(here, "t-4")
 	a.update(here, "t-4", 64.5)
 	a.delete(there, "t-3")
-	// A kill that is about to come comes before this returns.
+	// A kill that is about to happen happens before Pause returns.
 	v.Pause(v.ctx, v.t, killPatience)
 	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
 	a.back()
@@ -57,24 +57,24 @@ func scenario(v visit) {
 	a.verifyHistory(live)
 }
 
-// killPatience is how long it may take until a kill after a change of a file has begun.
+// killPatience is how long it may take from a change of a file until a kill has begun.
 const killPatience = 20 * time.Millisecond
 
-// accounts are the llamas that there must be, by what the server acknowledged.
+// accounts holds the llamas that must exist, according to the acknowledged writes.
 type accounts struct {
 	visit
 	llamas map[string]map[string]any // by namespace/name
-	events []string                  // what a watch from the beginning reports
-	began  string                    // the resourceVersion at which it did
-	last   string                    // the last that was seen
+	events []string                  // the changes that a watch from the beginning reports
+	began  string                    // the resourceVersion at the beginning
+	last   string                    // the last one that was seen
 }
 
-// newAccounts begin with the llamas that there are, and with the big ones.
+// newAccounts returns accounts with the existing llamas and the big ones.
 func newAccounts(v visit) *accounts {
 	v.t.Helper()
 	a := &accounts{visit: v, llamas: map[string]map[string]any{}}
 	schedule := v.Schedule()
-	v.Arm(v.ctx, v.t, faults.Schedule{}) // what a server still has to store of an earlier trial does not count
+	v.Arm(v.ctx, v.t, faults.Schedule{}) // a server's remaining writes of an earlier trial do not count
 	a.back()
 	for n := range bigLlamas {
 		name := fmt.Sprintf("big-%d", n)
@@ -99,7 +99,7 @@ func keyOf(object map[string]any) string {
 	return textOf(object, "metadata", "namespace") + "/" + nameOf(object)
 }
 
-// list is a list of all llamas.
+// list lists all llamas.
 func (a *accounts) list() answer {
 	a.t.Helper()
 	return a.want(a.send(a.ctx, http.MethodGet, llamas(""), nil), "a list of all llamas is answered with 200", http.StatusOK)
@@ -137,7 +137,7 @@ func (a *accounts) delete(namespace, name string) {
 	})
 }
 
-// one sends a write of one llama until it is done. Wanted is the llama with its new spec; nil: it is deleted.
+// one sends a write of one llama until it is done. wanted is the llama with its new spec. Nil: it is deleted.
 func (a *accounts) one(write, namespace, name string, wanted map[string]any, code int, send func() answer) {
 	a.t.Helper()
 	key := namespace + "/" + name
@@ -159,17 +159,17 @@ func (a *accounts) one(write, namespace, name string, wanted map[string]any, cod
 	}
 }
 
-// try sends a write; the server may be killed meanwhile.
+// try sends a write, during which the server may be killed.
 func (a *accounts) try(send func() answer) (sent answer) {
 	a.t.Helper()
 	a.Sending(a.ctx, a.t, func() { sent = send() })
 	return sent
 }
 
-// acknowledged says whether a write was answered by the server, and not by the API server in its place.
+// acknowledged reports whether the server itself has answered a write, and not the API server in its place.
 func acknowledged(a answer) bool { return a.err == nil && a.code < http.StatusInternalServerError }
 
-// stored reports whether a write without an answer was done. A part of it is a failure.
+// stored reports whether an unanswered write was carried out. A partial write fails the check.
 func (a *accounts) stored(what, key string, wanted map[string]any, found answer) bool {
 	a.t.Helper()
 	expected := what + ", which was not answered before the server was killed, is done as a whole or not at all"
@@ -199,7 +199,7 @@ func spec(object map[string]any) string {
 	return fmt.Sprintf("weight %v and height %v", numberOf(object, "spec", "weight"), numberOf(object, "spec", "height"))
 }
 
-// enter enters a write that was done, and demands that resourceVersions go on.
+// enter records a write that was carried out, and requires that resourceVersions increase.
 func (a *accounts) enter(what, key string, wanted map[string]any, written answer) {
 	a.t.Helper()
 	before := a.llamas[key]
@@ -271,7 +271,7 @@ func (a *accounts) back() {
 	}))
 }
 
-// same fails the check unless a llama is as it was.
+// same fails the check unless a llama is unchanged.
 func (a *accounts) same(key string, was, now map[string]any, found answer) {
 	a.t.Helper()
 	if uidOf(was) != uidOf(now) || versionOf(was) != versionOf(now) || spec(was) != spec(now) {
@@ -281,7 +281,8 @@ func (a *accounts) same(key string, was, now map[string]any, found answer) {
 	}
 }
 
-// verify fails the check unless a list has what was acknowledged, once. Of the keys nothing is known at the moment.
+// verify fails the check unless a list has everything that was acknowledged, once. The state of the keys in unknown is
+// currently unknown.
 func (a *accounts) verify(unknown ...string) {
 	a.t.Helper()
 	list := a.list()
@@ -309,8 +310,8 @@ func (a *accounts) verify(unknown ...string) {
 	}
 }
 
-// verifyHistory fails the check unless a watch from the beginning reports each change once, and a watch that was there
-// has seen no other. A server may have forgotten what was before the kill, if it says so (410).
+// verifyHistory fails the check unless a watch from the beginning reports each change once, and an existing watch has
+// seen no others. A server may have forgotten the changes before the kill, if it reports that (410).
 func (a *accounts) verifyHistory(live watch) {
 	a.t.Helper()
 	again := a.follow(llamas(""), "&resourceVersion="+a.began)
@@ -340,7 +341,7 @@ func (a *accounts) verifyHistory(live watch) {
 	}
 	live.cancel()
 	if err := <-live.ended; err != nil {
-		a.t.Logf("the watch that was there has ended: %v", err) // cut off by us, or by a kill
+		a.t.Logf("the watch that was there has ended: %v", err) // ended by us, or by a kill
 	}
 	n := 0
 	for e := range live.events {
@@ -355,7 +356,7 @@ func (a *accounts) verifyHistory(live watch) {
 	}
 }
 
-// changes are events, with the namespaces of their llamas.
+// changes returns events as lines, with the namespaces of their llamas.
 func changes(events []event) (lines []string) {
 	for _, e := range events {
 		lines = append(lines, e.Type+" "+keyOf(e.Object))
@@ -363,7 +364,7 @@ func changes(events []event) (lines []string) {
 	return lines
 }
 
-// ordered sorts deletions that follow each other: the server chooses the order in which it deletes a collection.
+// ordered sorts consecutive deletions, because the server chooses the order in which it deletes a collection.
 func ordered(events []string) []string {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); from++ {

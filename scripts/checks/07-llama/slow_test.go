@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// slowWindow is how many bytes a server can send ahead of a slow client. A llama with a note of slowNote bytes has
-// more, so the server has to wait for the client in the middle of an event.
+// slowWindow is how many bytes a server can send ahead of a slow client. A llama with a note of slowNote bytes is
+// larger, so the server has to wait for the client in the middle of an event.
 const (
 	slowWindow = 64 << 10
 	slowNote   = 200_000
@@ -29,14 +29,14 @@ func (v visit) slowProxy() (asker, bool) {
 	return v.askerOver(over), true
 }
 
-// slowlyRead fails the check unless a client that reads late gets each change, even those that happen while the server
-// still sends an earlier one. The server may also end the watch: then the client watches again from where it was, or
-// lists after 410.
+// slowlyRead fails the check unless a client that reads late gets each change, including those that happen while the
+// server still sends an earlier one. The server may also end the watch. Then the client resumes the watch from its last
+// version, or lists after 410.
 func (v visit) slowlyRead() {
 	v.t.Helper()
 	slow, ok := v.slowProxy()
 	if !ok {
-		return // the API server reads for its clients
+		return // the API server reads on behalf of its clients
 	}
 	from := v.now(here)
 	read := make(chan struct{})
@@ -86,15 +86,15 @@ func (v visit) slowlyRead() {
 	}
 }
 
-// A watch is silent if it sends nothing for silentWithin while the server answers at least servedWhile requests, so a
-// slow machine costs no points. A server that answers none is waited for as long as silentAtMost.
+// A watch counts as silent if it sends nothing for silentWithin while the server answers at least servedWhile requests,
+// so a slow machine costs no points. The wait for a server that answers none ends after silentAtMost.
 const (
 	silentWithin = 5 * time.Second
 	servedWhile  = 50
 	silentAtMost = 30 * time.Second
 )
 
-// takeWhileServed are the next events: as many, or those until the watch ends or is silent.
+// takeWhileServed returns the next events: count of them, or those until the watch ends or is silent.
 func (v visit) takeWhileServed(w watch, count int) (events []event, ended bool) {
 	v.t.Helper()
 	send := v.directly()

@@ -41,7 +41,8 @@ func verified() types.Feature {
 			if textOf(object.Object, "spec", "caBundle") == "" {
 				v.Fail(v.t, expected, "caBundle is not set", "APIService "+apiService)
 			}
-			// In the run the certificate is one of the grader's. This is the one with which config/default would serve.
+			// In the run the grader has issued the certificate. This one is the certificate with which config/default would
+			// serve.
 			if names := v.certificateNames(); len(names) > 0 && !slices.ContainsFunc(names, serviceName.MatchString) {
 				v.Fail(v.t, "a Certificate in config/certmanager has the DNS name SERVICE.NAMESPACE.svc, by which the API server verifies the server",
 					"the DNS names are "+strings.Join(names, ", "), certManagerFolder)
@@ -50,14 +51,14 @@ func verified() types.Feature {
 		}))).Feature()
 }
 
-// certManagerFolder has the objects of cert-manager, where kubebuilder puts them. A submission may do without it.
+// certManagerFolder contains the objects of cert-manager, where kubebuilder puts them. A submission may do without it.
 const certManagerFolder = "config/certmanager/"
 
 // serviceName is the name of a Service that the API server expects in a certificate. Kustomize may still have to
 // replace parts of it.
 var serviceName = regexp.MustCompile(`^[^.]+\.[^.]+\.svc$`)
 
-// certificateNames are the DNS names of Services in the Certificates of the submission.
+// certificateNames returns the DNS names of Services in the Certificates of the submission.
 func (v visit) certificateNames() (names []string) {
 	var list struct{ Resources []string }
 	content, err := v.Submission.File(v.ctx, certManagerFolder+"kustomization.yaml")
@@ -87,7 +88,7 @@ func (v visit) certificateNames() (names []string) {
 	return names
 }
 
-// believed reports whether the server believed who a client says it is.
+// believed reports whether the server accepted a client's claimed identity.
 func believed(a answer) bool {
 	return a.err == nil && a.code != http.StatusUnauthorized && a.code != http.StatusForbidden
 }
@@ -130,11 +131,11 @@ func frontProxy() types.Feature {
 		Assess("the server's account may read them", check.Assess(step(visit.bindsAccount))).Feature()
 }
 
-// renewPatience is for a server to learn of a change of the front proxy: it may read the ConfigMap again every ten
+// renewPatience is how long a server may take to see a change of the front proxy: it may read the ConfigMap every ten
 // seconds. The rest is for a busy machine.
 const renewPatience = 25 * time.Second
 
-// frontProxyConfig is the ConfigMap that describes the front proxy, and authorityKey and namesKey are keys in it.
+// frontProxyConfig is the ConfigMap that describes the front proxy. authorityKey and namesKey are keys in it.
 const (
 	frontProxyConfig = "extension-apiserver-authentication"
 	authorityKey     = "requestheader-client-ca-file"
@@ -142,8 +143,8 @@ const (
 )
 
 // renewFrontProxy fails the check unless the server trusts a second authority and a second name of the front proxy for
-// as long as they are in the ConfigMap, and does not take a list of names that it can't read for an empty one, which
-// allows all. It does not change the ConfigMap of a cluster that others use.
+// as long as they are in the ConfigMap, and does not treat an unreadable list of names as an empty one, which allows
+// all. It does not change the ConfigMap of a cluster that others use.
 func (v visit) renewFrontProxy() {
 	v.t.Helper()
 	if !v.direct() || v.Server.FrontProxyCert == "" || v.Shared {
@@ -200,8 +201,8 @@ func (v visit) renewFrontProxy() {
 	v.trustsAsBefore(renewed)
 }
 
-// signedBy makes a function that sends a request with a certificate of an authority. Each request opens a connection,
-// since a server may verify the certificate of a connection only once.
+// signedBy returns a function that sends a request with a certificate of an authority. Each request opens a connection,
+// because a server may verify the certificate of a connection only once.
 func (v visit) signedBy(ca *certificates.Authority, name string) func() answer {
 	v.t.Helper()
 	pair, err := ca.Client(name)
@@ -211,7 +212,7 @@ func (v visit) signedBy(ca *certificates.Authority, name string) func() answer {
 	return v.reconnecting(v.transport(&certificate))
 }
 
-// reconnecting makes a function that sends a request over a new connection.
+// reconnecting returns a function that sends a request over a new connection.
 func (v visit) reconnecting(over *http.Transport) func() answer {
 	return func() answer {
 		over.CloseIdleConnections()
@@ -268,8 +269,8 @@ func (v visit) trustsAsBefore(renewed func() answer) {
 	}))
 }
 
-// frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows
-// any name, it is one of ours.
+// frontProxyName returns the name in the front proxy's certificate, as the cluster publishes it to all servers. If the
+// cluster allows any name, it returns one of ours.
 func (v visit) frontProxyName() string {
 	v.t.Helper()
 	config, err := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(v.ctx, frontProxyConfig, metav1.GetOptions{})
@@ -281,27 +282,28 @@ func (v visit) frontProxyName() string {
 	return names[0]
 }
 
-// grantPatience is for a right to take effect: authorization is asked of caches.
+// grantPatience is how long a right may take to take effect, because authorization uses caches.
 const grantPatience = 12 * time.Second
 
-// grant gives a user verbs on a resource, in a namespace, or in all if it is empty. It is gone after the check.
+// grant gives a user verbs on a resource, in a namespace, or in all if it is empty. The right is removed after the
+// check.
 func (v visit) grant(user, namespace, group, resource string, verbs ...string) {
 	v.t.Helper()
 	v.bind(fmt.Sprintf("llama-checks-%s-%s", user, resource), namespace, []rbacv1.Subject{subject("User", user)},
 		rule(group, resource, verbs...))
 }
 
-// rule allows verbs on a resource.
+// rule returns a rule that allows verbs on a resource.
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// subject is a User or a Group.
+// subject returns a User or a Group.
 func subject(kind, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: kind, APIGroup: "rbac.authorization.k8s.io", Name: name}
 }
 
-// bind gives rights to subjects, in a namespace, or in all if it is empty. They are gone after the check.
+// bind gives rights to subjects, in a namespace, or in all if it is empty. The rights are removed after the check.
 func (v visit) bind(name, namespace string, subjects []rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	v.t.Helper()
 	metadata := ours(name)
@@ -343,7 +345,7 @@ type action struct {
 	body               any
 }
 
-// actions are requests for each verb on llamas. Where they are allowed, those that write are not sent.
+// actions returns requests for each verb on llamas. Those that write are not sent if they are allowed.
 func actions() []action {
 	return []action{
 		{"get", http.MethodGet, llama(here, "guarded"), nil},
@@ -360,7 +362,7 @@ func actions() []action {
 	}
 }
 
-// headers are those of an action, after those of its user.
+// headers returns the headers of an action, after those of its user.
 func (d action) headers(user ...string) []string {
 	if d.verb == "patch" {
 		return append(slices.Clone(user), "Content-Type", string(apitypes.MergePatchType))
@@ -373,7 +375,7 @@ func authorization() types.Feature {
 		Assess("each verb", check.Assess(step(func(v visit) {
 			ask, by := v.send, "Impersonate-User"
 			if p, ok := v.proxy(); ok {
-				ask, by = p.send, "X-Remote-User" // past the API server, which refuses them by itself
+				ask, by = p.send, "X-Remote-User" // without the API server, which refuses them by itself
 			}
 			v.make(here, newLlama("guarded", 100, 1.5))
 			for _, d := range actions() {

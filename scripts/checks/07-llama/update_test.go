@@ -71,7 +71,7 @@ func update() types.Feature {
 				v.fail(now, "what was refused has changed nothing",
 					fmt.Sprintf("the weight is %v and was 120.5", numberOf(now.object(), "spec", "weight")))
 			}
-			// What the server has set, a client can neither change nor leave out.
+			// A client can neither change nor leave out fields that the server has set.
 			for _, field := range []string{"uid", "creationTimestamp"} {
 				bare := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil).object())
 				unstructured.RemoveNestedField(bare, "metadata", field)
@@ -85,7 +85,7 @@ func update() types.Feature {
 					"or controllers that write the same object wake each other",
 					fmt.Sprintf("it is %q, and was %q", is, was))
 			}
-			// A server that refuses it is for another check.
+			// Another check reports a server that refuses it.
 			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated {
 				for _, field := range []string{"weight", "height"} {
 					empty := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil).object())
@@ -96,7 +96,7 @@ func update() types.Feature {
 			}
 			aged := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil).object())
 			v.OK(v.t, "setting the creationTimestamp", unstructured.SetNestedField(aged, "2001-02-03T04:05:06Z", "metadata", "creationTimestamp"))
-			v.send(v.ctx, http.MethodPut, llama(here, "eater"), aged) // which is refused, or changes nothing
+			v.send(v.ctx, http.MethodPut, llama(here, "eater"), aged) // the server refuses it, or changes nothing
 			now := v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil)
 			is, was := textOf(now.object(), "metadata", "creationTimestamp"), textOf(first, "metadata", "creationTimestamp")
 			if is != was || uidOf(now.object()) != uidOf(first) {
@@ -134,7 +134,7 @@ func update() types.Feature {
 		}))).Feature()
 }
 
-// runtimeCopy is a deep copy; of nil, an empty object.
+// runtimeCopy returns a deep copy. For nil it returns an empty object.
 func runtimeCopy(object map[string]any) map[string]any {
 	if object == nil {
 		return map[string]any{}
@@ -192,7 +192,7 @@ func patch() types.Feature {
 				v.fail(a, "a patch that changes nothing does not change the resourceVersion, or controllers that write the same object wake each other",
 					fmt.Sprintf("it is %q, and was %q", is, was))
 			}
-			// The server refuses each of these, or ignores the field.
+			// The server refuses each of these bodies, or ignores the field.
 			for _, body := range []string{
 				`{"metadata":{"uid":"` + otherUID + `"}}`, `{"metadata":{"name":"renamed"}}`, `{"metadata":{"namespace":"` + there + `"}}`,
 				`{"metadata":{"creationTimestamp":"2001-02-03T04:05:06Z"}}`, `{"kind":"Alpaca"}`, `{"apiVersion":"v1"}`,
@@ -229,7 +229,8 @@ func patch() types.Feature {
 			v.about(v.want(absent, "a patch of a llama that does not exist answers 404", http.StatusNotFound), "llamas", "nobody")
 			v.want(send("application/shears+json", `{"spec":{"weight":1}}`),
 				"a patch of a type that nobody serves answers 415", http.StatusUnsupportedMediaType)
-			// It changes nothing, since a server of built-in types, as one on k8s.io/apiserver is, may serve it.
+			// The patch changes nothing, because a server of built-in types, such as one based on k8s.io/apiserver, may serve
+			// it.
 			v.want(send(apitypes.StrategicMergePatchType, `{"spec":{"weight":91}}`),
 				"a strategic merge patch answers 415, or 200 where it is served", http.StatusUnsupportedMediaType, http.StatusOK)
 			if now := v.send(v.ctx, http.MethodGet, llama(here, "patched"), nil); fmt.Sprint(numberOf(now.object(), "spec", "weight")) != "91" {

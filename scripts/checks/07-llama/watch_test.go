@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// event is one of a watch.
+// event is an event of a watch.
 type event struct {
 	Type   string         `json:"type"`
 	Object map[string]any `json:"object"`
@@ -41,13 +41,13 @@ func (e event) String() string {
 	return e.Type
 }
 
-// watch is a watch that goes on.
+// watch is a running watch.
 type watch struct {
 	events chan event
-	// ended is sent why it has: nil is a clean end.
+	// ended receives the reason for the end of the watch. Nil is a clean end.
 	ended  chan error
 	cancel context.CancelFunc
-	// refused is the answer of a watch that was not begun.
+	// refused is the answer if the watch was refused.
 	refused *answer
 	// sending is closed when the first byte of the first event arrives.
 	sending chan struct{}
@@ -60,7 +60,7 @@ var readAtOnce = func() chan struct{} {
 	return read
 }()
 
-// follow begins a watch. Query is what comes after watch=true.
+// follow begins a watch. query is appended to watch=true.
 func (v visit) follow(path, query string, headers ...string) watch {
 	return followBy(v.ctx, v.http, v.host, path, query, headers...)
 }
@@ -69,8 +69,8 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 	return followWhen(ctx, client, host, path, query, readAtOnce, headers...)
 }
 
-// followWhen begins a watch whose events are read when a channel is closed. Until then, at most a buffer of the first
-// one is read.
+// followWhen begins a watch, and starts to read its events when a channel is closed. Until then it reads at most a
+// buffer of the first event.
 func followWhen(ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string) watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel, sending: make(chan struct{})}
@@ -83,7 +83,7 @@ func followWhen(ctx context.Context, client *http.Client, host, path, query stri
 		w.refused = &a
 		return w
 	}
-	waiting := time.AfterFunc(requestTimeout, cancel) // until the answer begins
+	waiting := time.AfterFunc(requestTimeout, cancel) // limits the time until the answer begins
 	response, err := client.Do(request)
 	waiting.Stop()
 	if err != nil {
@@ -125,14 +125,16 @@ func followWhen(ctx context.Context, client *http.Client, host, path, query stri
 	return w
 }
 
-// eventsLimit is how much a watch may send, in bytes: an event could be without end. Some hundred events are the most
-// that a check waits for.
+// eventsLimit is how much a watch may send, in bytes, because an event could be endless. Checks wait for some hundred
+// events at most.
 const eventsLimit = 16 << 20
 
-// eventPatience is for an event to come, which takes some milliseconds. On a busy machine it can take seconds.
+// eventPatience is how long an event may take to arrive. It takes some milliseconds, and on a busy machine it can take
+// seconds.
 const eventPatience = 10 * time.Second
 
-// take is the next events: as many, or until the watch ends or none comes for a while. Bookmarks are left out.
+// take returns the next events: count of them, or those until the watch ends or none arrives for a while. It leaves out
+// bookmarks.
 func (v visit) take(w watch, count int) (events []event) {
 	v.t.Helper()
 	for len(events) < count {
@@ -177,7 +179,7 @@ func (v visit) requireStarted(w watch) {
 	}
 }
 
-// now is the resourceVersion of a list.
+// now returns the resourceVersion of a list.
 func (v visit) now(namespace string) string {
 	v.t.Helper()
 	return versionOf(v.want(v.send(v.ctx, http.MethodGet, llamas(namespace), nil),
@@ -201,7 +203,7 @@ func watched() types.Feature {
 			v.requireStarted(all)
 			v.requireStarted(white)
 			made := []map[string]any{v.make(here, labelled("w-white", "color", "white")), v.make(here, labelled("w-black", "color", "black"))}
-			selects := v.selectsByName("w-black") // or that is for another check
+			selects := v.selectsByName("w-black") // another check reports that it does not
 			v.make(there, labelled("w-there", "color", "white"))
 			v.change(here, "w-white", `{"spec":{"weight":77.5}}`)
 			v.change(here, "w-white", `{"metadata":{"labels":{"color":"grey"}}}`)
@@ -220,7 +222,7 @@ func watched() types.Feature {
 				v.saw(v.take(black, len(wantBlack)),
 					"a watch with the field selector metadata.name=w-black, as kubectl delete has it, sends", wantBlack)
 			}
-			// The forms of a list are for other checks.
+			// Other checks test the forms of a list.
 			served := func(accept, kind string) bool {
 				return textOf(v.send(v.ctx, http.MethodGet, llamas(here), nil, "Accept", accept).object(), "kind") == kind
 			}
@@ -252,7 +254,7 @@ func watched() types.Feature {
 		}))).
 		Assess("without a resourceVersion, and of all namespaces", check.Assess(step(func(v visit) {
 			if !v.listsAll() {
-				return // that is for another check
+				return // another check reports that
 			}
 			v.make(here, labelled("w-first", "set", "w"))
 			w := v.follow(llamas(""), "&labelSelector=set%3Dw")
@@ -272,7 +274,7 @@ func watched() types.Feature {
 			held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
 			made := v.send(v.ctx, http.MethodPost, llamas(here), held)
 			if made.code != http.StatusCreated || numberOf(made.object(), "metadata", "finalizers") == nil {
-				return // finalizers are not accepted here
+				return // the server does not accept finalizers
 			}
 			v.drop(here, "w-held")
 			v.change(here, "w-held", `{"metadata":{"finalizers":null}}`)
@@ -302,8 +304,8 @@ func watched() types.Feature {
 // heldEvents is more than a watch sends for a llama that a finalizer holds.
 const heldEvents = 6
 
-// haveLlamas fails the check unless each event of the check watch has its llama as it was: with its uid, and the weight
-// of that moment.
+// haveLlamas fails the check unless each event of the check watch has its llama in the state of that moment, with its
+// uid and weight.
 func (v visit) haveLlamas(events []event, made []map[string]any) {
 	v.t.Helper()
 	for i, e := range events {
@@ -328,7 +330,7 @@ func (v visit) haveLlamas(events []event, made []map[string]any) {
 // eventWeights are the weights in the events of the check watch.
 var eventWeights = []string{"100.5", "100.5", "77.5", "77.5", "100.5", "77.5", "100.5"}
 
-// earlier reports whether a resourceVersion is known to come before another, since both are decimal numbers.
+// earlier reports whether one resourceVersion is known to be earlier than another. They are decimal numbers.
 func earlier(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
@@ -341,7 +343,7 @@ func inOrder(events []event) []event {
 	return events
 }
 
-// acceptPartial asks for the metadata of objects alone.
+// acceptPartial requests only the metadata of objects.
 const acceptPartial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // tables fails the check unless the first event of a watch has a Table with a row for an object, as kubectl get -w
@@ -383,8 +385,8 @@ func (v visit) rising(from string, events []event) {
 	}
 }
 
-// later says whether a resourceVersion comes after another. They are decimal numbers since Kubernetes 1.35; others can
-// only differ.
+// later reports whether one resourceVersion is later than another. They are decimal numbers since Kubernetes 1.35.
+// Others can only differ.
 func later(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
