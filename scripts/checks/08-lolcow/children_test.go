@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// deployment is the only Deployment of a cow, and service its only Service. wrong says what is there instead.
+// deployment returns the only Deployment of a cow, and service its only Service. wrong describes what exists instead.
 func (h *herd) deployment(c *cow) (found appsv1.Deployment, wrong string) {
 	return workload.OnlyChild[appsv1.Deployment](h.Owners, workload.Deployments, "Deployment", c.object)
 }
@@ -29,7 +29,7 @@ func (h *herd) service(c *cow) (found corev1.Service, wrong string) {
 	return workload.OnlyChild[corev1.Service](h.Owners, workload.Services, "Service", c.object)
 }
 
-// greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$
+// greets reports whether the template of a Pod passes a greeting to the server: in an environment variable, where $$
 // stands for $, or in an argument.
 func greets(pod *corev1.PodSpec, greeting string) bool {
 	return slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
@@ -43,7 +43,7 @@ func greets(pod *corev1.PodSpec, greeting string) bool {
 	})
 }
 
-// wrong says what is wrong with the children of a cow that lives; empty: they are as its spec says.
+// wrong returns what is wrong with the children of a living cow. Empty: they match its spec.
 func (h *herd) wrong(c *cow) string {
 	deployment, wrong := h.deployment(c)
 	if wrong != "" {
@@ -61,13 +61,13 @@ func (h *herd) wrong(c *cow) string {
 	return workload.WrongService(&service, c.port, template)
 }
 
-// asSpecified waits until the children of cows are as their specs say.
+// asSpecified waits until the children of cows match their specs.
 func (v visit) asSpecified(cows ...*cow) {
 	v.t.Helper()
 	v.asSpecifiedWithin(0, cows...)
 }
 
-// asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
+// asSpecifiedWithin is asSpecified for an operator that may be silent for longer. 0: for no longer than usual.
 func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
 	v.t.Helper()
 	var phrases []string
@@ -136,10 +136,10 @@ func owner() types.Feature {
 		}))).Feature()
 }
 
-// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app,
-// startGarbageCollectorController), and looks at what it did not know later and later: a kind that has just been
-// defined would be waited for longer than all other checks take. So it is asked here whether it may delete the
-// children, by its own rule, and then they are deleted as it does.
+// The garbage collector discovers new kinds only every 30 s (k8s.io/kubernetes/cmd/kube-controller-manager/app,
+// startGarbageCollectorController), and retries objects of unknown kinds with growing delays. For a kind that has just
+// been defined, the wait would take longer than all other checks. So this check tests by the garbage collector's own
+// rule whether it may delete the children, and then deletes them in the same way.
 func collected() types.Feature {
 	return features.New("children are deleted with their Lolcow").
 		Assess("by the garbage collector", check.Assess(assess(func(v visit) {
@@ -155,8 +155,8 @@ func collected() types.Feature {
 				v.Fail(v.t, expected, c.Name+" has gone; "+kept)
 			}
 			v.collect(c)
-			// With a finalizer of another controller a Lolcow stays for a while after it was deleted, and its children may be
-			// deleted before it.
+			// With a finalizer of another controller, a deleted Lolcow stays for a while, and its children may be deleted before
+			// it.
 			d := v.penned()
 			v.keep(d)
 			defer v.release(d)
@@ -165,7 +165,7 @@ func collected() types.Feature {
 		}))).Feature()
 }
 
-// keep deletes a Lolcow that a finalizer keeps, until it is released.
+// keep deletes a Lolcow that a finalizer blocks until it is released.
 func (v visit) keep(c *cow) {
 	v.t.Helper()
 	_, err := v.herd.Patch(v.ctx, c.NamespacedName, `{"metadata":{"finalizers":["example.com/keep-it"]}}`)
@@ -183,17 +183,17 @@ func (v visit) release(c *cow) {
 	v.OK(v.t, "removing the finalizer", workload.IgnoreGone(err))
 }
 
-// gonePatience is how long it may take until a Lolcow that was deleted is gone.
+// gonePatience is how long a deleted Lolcow may take to disappear.
 const gonePatience = 10 * time.Second
 
-// collect removes the children of a Lolcow that was deleted, as the garbage collector would if it knew the kind by now.
+// collect deletes the children of a deleted Lolcow, as the garbage collector would if it already knew the kind.
 func (v visit) collect(c *cow) {
 	v.t.Helper()
 	v.gone(c)
 	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
 }
 
-// gone waits until a Lolcow that was deleted is gone.
+// gone waits until a deleted Lolcow is gone.
 func (v visit) gone(c *cow) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed, func() (string, bool) {
@@ -202,7 +202,7 @@ func (v visit) gone(c *cow) {
 	})
 }
 
-// left says which children a cow has left; true: none.
+// left returns which children of a cow are left. True: none.
 func (h *herd) left(c *cow) (string, bool) {
 	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
 	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
@@ -211,8 +211,8 @@ func (h *herd) left(c *cow) (string, bool) {
 		deployments+services == 0
 }
 
-// staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. A child that
-// it creates once, because its cache was behind, is no fault: the garbage collector finds it, too.
+// staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. If it
+// creates a child once because its cache was stale, that is no mistake: the garbage collector finds the child, too.
 func (v visit) staysGone(cows ...*cow) {
 	v.t.Helper()
 	const most = 2

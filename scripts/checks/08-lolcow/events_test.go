@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// eventsOf are the Events about an object, of whichever API they were written by.
+// eventsOf returns the Events about an object, regardless of the API by which they were written.
 func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) ([]corev1.Event, error) {
 	list, err := h.Client.CoreV1().Events(object.GetNamespace()).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + object.GetName(),
@@ -33,7 +33,7 @@ func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) 
 	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != object.GetUID() }), nil
 }
 
-// eventWrites are the operator's writes of Events about a cow since a mark.
+// eventWrites returns the operator's writes of Events about a cow since a mark.
 func (v visit) eventWrites(c *cow, since audit.Mark) []audit.Event {
 	return v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource == "events" && e.Namespace == c.Namespace &&
@@ -46,7 +46,7 @@ func (c *cow) portIsTaken(event corev1.Event) bool {
 	return event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, strconv.Itoa(int(c.port)))
 }
 
-// An Event is written when something becomes so, and not each time when it is so still.
+// events checks that an Event is written when a state begins, and not again while the state lasts.
 func events() types.Feature {
 	return features.New("an Event says that a port is taken").
 		Assess("once", check.Assess(assess(func(v visit) {
@@ -77,11 +77,11 @@ func events() types.Feature {
 		Assess("and only when the status says it", check.Assess(assess(visit.noEventBeforeTheStatus))).Feature()
 }
 
-// leastRefused is how often the API server refuses a status until the check looks at the Events.
+// leastRefused is how often the API server refuses a status before the check looks at the Events.
 const leastRefused = 3
 
-// noEventBeforeTheStatus lets the API server refuse the status that says that a port is refused: then no condition has
-// changed yet.
+// noEventBeforeTheStatus makes the API server refuse the status that reports a refused port: at that time no condition
+// has changed yet.
 func (v visit) noEventBeforeTheStatus() {
 	v.t.Helper()
 	c := v.make(v.herd.draw(stable))
@@ -119,6 +119,6 @@ func (v visit) noEventBeforeTheStatus() {
 		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{strconv.Itoa(int(c.port))}})
 }
 
-// mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it
-// has no Pods.
+// mostEvents is the number of Events that have a reason while a port is taken: the port is taken, there is a
+// Deployment, and the Deployment has no Pods.
 const mostEvents = 4

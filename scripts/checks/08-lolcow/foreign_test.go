@@ -16,25 +16,25 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// foreign is a Deployment or a Service that has the name of a Lolcow and is not its child, as it was before the Lolcow
-// was created.
+// foreign is a Deployment or a Service that has the name of a Lolcow and is not its child, in its state before the
+// Lolcow was created.
 type foreign struct {
 	*workload.Foreign
 	of *cow
-	// reported is what the Lolcow reported of it at the end.
+	// reported is what the Lolcow reported about it at the end.
 	reported workload.Condition
 }
 
-// foreigners are Lolcows each of which finds that one of its children has the name of a foreign object.
+// foreigners are Lolcows for which one child's name is taken by a foreign object.
 type foreigners struct {
 	all []*foreign
-	// owners are Lolcows that are the controllers of some.
+	// owners are Lolcows that are the controllers of some foreign objects.
 	owners []*cow
-	// seen says that the check that looks at the foreign objects is over, and freed that they were deleted.
+	// seen means that the check of the foreign objects is over, and freed that they were deleted.
 	seen, freed bool
 }
 
-// cows are the Lolcows of both kinds.
+// cows returns the Lolcows of both kinds.
 func (f *foreigners) cows() (all []*cow) {
 	for _, one := range f.all {
 		all = append(all, one.of)
@@ -42,13 +42,13 @@ func (f *foreigners) cows() (all []*cow) {
 	return append(all, f.owners...)
 }
 
-// Ways in which an object is foreign that only this lab has.
+// These reasons why an object is foreign occur only in this lab.
 const (
 	ownLabels = "was made by hand with the labels of a Lolcow and has no owner"
 	anothers  = "has another Lolcow as its controller"
 )
 
-// foreigners makes the foreign objects, and then their Lolcows. The operator is restarted while they are there.
+// foreigners creates the foreign objects, and then their Lolcows. The operator is restarted while they exist.
 func (v visit) foreigners() *foreigners {
 	v.t.Helper()
 	h := v.herd
@@ -69,7 +69,7 @@ func (v visit) foreigners() *foreigners {
 	return f
 }
 
-// ownersOf are the owner references of a foreign object.
+// ownersOf returns the owner references of a foreign object.
 func (v visit) ownersOf(f *foreigners, c *cow, ownership string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
 	switch ownership {
@@ -100,7 +100,7 @@ func (v visit) foreignService(f *foreigners, c *cow, ownership string) *foreign 
 	return &foreign{Foreign: made, of: c}
 }
 
-// foreignDeployment makes a Deployment of no Pods: it calls itself available.
+// foreignDeployment creates a Deployment without Pods, which is available by definition.
 func (v visit) foreignDeployment(f *foreigners, c *cow, ownership string) *foreign {
 	v.t.Helper()
 	made, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, ownership, v.ownersOf(f, c, ownership))
@@ -111,8 +111,8 @@ func (v visit) foreignDeployment(f *foreigners, c *cow, ownership string) *forei
 	return &foreign{Foreign: made, of: c}
 }
 
-// wrongSibling says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty:
-// it is as the spec says.
+// wrongSibling returns what is wrong with the child of a Lolcow whose other child's name is taken by a foreign object.
+// Empty: it matches the spec.
 func (h *herd) wrongSibling(f *foreign) string {
 	if f.Kind == "Deployment" {
 		service, wrong := h.service(f.of)
@@ -129,7 +129,7 @@ func (h *herd) wrongSibling(f *foreign) string {
 	return wrong
 }
 
-// siblings waits until the other child of each Lolcow is as its spec says.
+// siblings waits until the other child of each Lolcow matches its spec.
 func (v visit) siblings(f *foreigners) {
 	v.t.Helper()
 	for _, one := range f.all {
@@ -172,13 +172,14 @@ func foreignChild() types.Feature {
 		}))).Feature()
 }
 
-// blockedConditions are the conditions of a Lolcow one of whose children has the name of a foreign object.
+// blockedConditions returns the expected conditions of a Lolcow for which one child's name is taken by a foreign
+// object.
 func blockedConditions(f *foreign) []workload.Wanted {
 	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind}}, {Of: availableType, Status: "False"}}
 }
 
 // free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later,
-// in which other checks run.
+// after other checks have run.
 func (v visit) free() bool {
 	v.t.Helper()
 	f := v.herd.foreigners
@@ -219,7 +220,7 @@ func foreignGone() types.Feature {
 			}
 			for _, one := range f.all {
 				v.asSpecifiedWithin(healPatience, one.of)
-				// It stays True, because a quota lets no Pod in.
+				// Degraded stays True, because a quota forbids all Pods.
 				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.of.Name),
 					statusPatience, v.herd.Changed, func() (string, bool) {
 						object, there := v.herd.Get(one.of.NamespacedName)

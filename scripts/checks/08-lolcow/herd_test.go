@@ -20,9 +20,9 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run. The patients are in
-// two, so that a Service which selects the Pods of others as well is found by the check of that, and not by chance by
-// one of pages.
+// These are the namespaces of the checks. In the paddock, the stable and the corner a quota forbids all Pods. The
+// patients are in two namespaces, so that a Service that also selects the Pods of others is found by the check for
+// that, and not by chance by a check of pages.
 const (
 	meadow  = "lolcow-meadow"
 	sickbay = "lolcow-sickbay"
@@ -30,34 +30,34 @@ const (
 	paddock = "lolcow-paddock"
 	stable  = "lolcow-stable"
 	corner  = "lolcow-corner"
-	barn    = "lolcow-barn" // Pods are made, and never start
+	barn    = "lolcow-barn" // Pods are created, and never start
 )
 
 var spaces = []string{meadow, sickbay, ward, paddock, stable, corner, barn}
 
-// herd is all Lolcows of the run.
+// herd holds all Lolcows of the run.
 type herd struct {
 	*workload.Owners
 	random *rand.Rand
 	ports  *workload.Ports
 	names  int
-	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it.
+	// first is a Lolcow with a page for the checks that need one. Nil: there is none, or a failed check has changed it.
 	first *exhibit
-	// patients are Lolcows that a later check needs, started with the first.
+	// patients are Lolcows for a later check, started with the first one.
 	patients *patients
-	// fortuneCow is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
+	// fortuneCow is a Lolcow without a greeting, and calm is one that no check changes. Nil: there is none.
 	fortuneCow, calm *cow
-	// victims are Lolcows whose children are deleted and edited by hand; empty: there are none.
+	// victims are Lolcows whose children are deleted and edited by hand. Empty: there are none.
 	victims []*cow
-	// foreigners are Lolcows whose children have the names of foreign objects; nil: there are none.
+	// foreigners are Lolcows whose children's names are taken by foreign objects. Nil: there are none.
 	foreigners *foreigners
-	// dirty says that the check that runs has not come to its end.
+	// dirty means that the running check has not ended yet.
 	dirty bool
-	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
+	// taken is a Lolcow whose port another Service has, or had. Nil: there is none.
 	taken *occupation
-	// restarted is what came of a restart of the operator; nil: there was none yet.
+	// restarted is the result of a restart of the operator. Nil: there was none yet.
 	restarted *restarted
-	// orphan is a Lolcow that was deleted, and whose children, orphaned, are for the garbage collector; nil: none was.
+	// orphan is a deleted Lolcow whose orphaned children the garbage collector must delete. Nil: there is none.
 	orphan   *cow
 	orphaned []types.UID
 }
@@ -91,21 +91,21 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 	return h, nil
 }
 
-// cow is a Lolcow as the checks want it.
+// cow is a Lolcow in the state that the checks want.
 type cow struct {
 	types.NamespacedName
 	greeting string
 	port     int32
-	object   *unstructured.Unstructured // as it was when the check wrote it last
+	object   *unstructured.Unstructured // the state when the check last wrote it
 }
 
-// words are what cows say. No two of them say the same: a number comes after.
+// words are texts for the cows. A number is appended, so that no two cows have the same text.
 var words = []string{
 	"hay", "clover", "thistle", "barn", "bell", "meadow", "dung",
 	"calf", "udder", "moo", "rain", "fence", "butter", "herd",
 }
 
-// drawGreeting draws a text that no operator can have expected. It fits on one line of the page.
+// drawGreeting draws a text that no operator can have expected. It fits into one line of the page.
 func (h *herd) drawGreeting() string {
 	pick := func() string { return words[h.random.IntN(len(words))] }
 	return fmt.Sprintf("%s and %s %d", pick(), pick(), 100+h.random.IntN(900))
@@ -113,14 +113,14 @@ func (h *herd) drawGreeting() string {
 
 var cowNames = []string{"bella", "dora", "erna", "flora", "gerda", "heidi", "lotte", "olga", "resi", "vroni"}
 
-// draw draws a cow that is not there yet.
+// draw draws a cow that does not exist yet.
 func (h *herd) draw(namespace string) *cow {
 	h.names++
 	name := fmt.Sprintf("%s-%d", cowNames[h.random.IntN(len(cowNames))], h.names)
 	return &cow{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, greeting: h.drawGreeting(), port: h.ports.Draw()}
 }
 
-// New is the object of a cow.
+// New returns the object of a cow.
 func (c *cow) New() *unstructured.Unstructured {
 	spec := map[string]any{"port": int64(c.port)}
 	if c.greeting != "" {
@@ -133,8 +133,8 @@ func (c *cow) New() *unstructured.Unstructured {
 	return object
 }
 
-// cleanUp removes what a check has left, but for what later checks need if the check came to its end. Children go as
-// well, also those that have no owner.
+// cleanUp deletes the remains of a check, except what later checks need if the check has ended. It deletes children as
+// well, including those without an owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
 		h.first, h.patients, h.fortuneCow, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
@@ -165,8 +165,8 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	if err := h.Remove(ctx, stays, spaces...); err != nil {
 		return err
 	}
-	// Where a Lolcow is kept its children stay; those of others have owners that are gone, or are found by the next check
-	// that has none.
+	// In a namespace with a kept Lolcow, the children stay. The owners of other children are gone, or the next check of a
+	// namespace without kept Lolcows finds them.
 	emptied := slices.DeleteFunc(slices.Clone(spaces), func(namespace string) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace })
 	})
@@ -175,7 +175,7 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	}, emptied...)
 }
 
-// visit is a check among the herd: the words in which checks are written.
+// visit is a check of the herd. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	ctx  context.Context
@@ -203,7 +203,7 @@ func (v visit) make(c *cow) *cow {
 	return c
 }
 
-// penned makes a cow where no Pod runs, and waits until its children are right.
+// penned creates a cow where no Pod runs, and waits until its children are correct.
 func (v visit) penned() *cow {
 	v.t.Helper()
 	c := v.make(v.herd.draw(paddock))
@@ -211,7 +211,7 @@ func (v visit) penned() *cow {
 	return c
 }
 
-// patch changes a cow, as a JSON merge patch of its spec.
+// patch changes a cow by a JSON merge patch of its spec.
 func (v visit) patch(c *cow, patch string) {
 	v.t.Helper()
 	object, err := v.herd.Patch(v.ctx, c.NamespacedName, patch)
@@ -236,7 +236,7 @@ func (v visit) remove(c *cow) {
 	v.OK(v.t, "deleting a Lolcow", v.herd.Delete(v.ctx, c.NamespacedName))
 }
 
-// needsNode ends the run without a grade where no Pod can run.
+// needsNode ends the run without a grade if no Pod can run.
 func (v visit) needsNode() {
 	v.t.Helper()
 	there, err := v.herd.AwaitNode(v.ctx)
@@ -247,22 +247,23 @@ func (v visit) needsNode() {
 }
 
 const (
-	// pagePatience is for an operator that has done its part, when the Pods run.
+	// pagePatience is the time limit for an operator that has done its part, once the Pods run.
 	pagePatience = 20 * time.Second
-	// startPatience is how long they may take to start: on a busy machine, and on kind, much longer than here.
+	// startPatience is how long the Pods may take to start. On a busy machine, and on kind, that takes much longer than
+	// here.
 	startPatience = time.Minute
 )
 
-// pagePoll is how often a page is asked: nothing reports its changes.
+// pagePoll is the interval between two requests for a page, because nothing reports its changes.
 const pagePoll = 100 * time.Millisecond
 
-// asks asks the page of a cow until what it shows is as wanted. err is a *workload.ClosedError where no server answers.
+// asks requests the page of a cow until its content is as wanted. err is a *workload.ClosedError if no server answers.
 func (v visit) asks(expected string, c *cow, wanted func(text string, err error) (observed string, ok bool)) {
 	v.t.Helper()
 	began := time.Now()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
 		if !v.herd.rolledOut(c) && time.Since(began) < startPatience {
-			wait.Changed() // what the page says is decided when its Pods run
+			wait.Changed() // the page is final once its Pods run
 		}
 		text, err := v.herd.Page(v.ctx, c.port)
 		if closed := (*workload.ClosedError)(nil); err != nil && !errors.As(err, &closed) {
@@ -278,7 +279,7 @@ func (v visit) asks(expected string, c *cow, wanted func(text string, err error)
 	}
 }
 
-// shows waits until the page of a cow says its greeting.
+// shows waits until the page of a cow shows its greeting.
 func (v visit) shows(c *cow) {
 	v.t.Helper()
 	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting),
@@ -290,7 +291,7 @@ func (v visit) shows(c *cow) {
 		})
 }
 
-// open waits until a server answers at a port. On a busy machine a single question may have no answer in time.
+// open waits until a server answers at a port. On a busy machine a single request may get no answer in time.
 func (v visit) open(c *cow) {
 	v.t.Helper()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
@@ -320,7 +321,7 @@ func (v visit) closed(port int32) {
 	}
 }
 
-// speech is what the cow says on a page in text: what stands in the bubble.
+// speech returns what the cow says on a page of plain text: the content of the bubble.
 func speech(page string) string {
 	var lines []string
 	for line := range strings.Lines(page) {
@@ -335,14 +336,14 @@ func speech(page string) string {
 		}
 	}
 	if len(lines) == 0 {
-		return strings.TrimSpace(page[:min(len(page), 200)]) // not our server's page: a greeting may stand anywhere
+		return strings.TrimSpace(page[:min(len(page), 200)]) // not our server's page: a greeting may be anywhere
 	}
 	return strings.Join(lines, " ")
 }
 
-// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run. When the first page was seen it goes
-// on: with the next greeting of that page, with a Lolcow that has none, and with what goes wrong with the patients, as
-// soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
+// begin creates the Lolcows with pages and Pods, if a Pod can run. After the first page was seen, it continues as soon
+// as possible: with the next greeting of that page, with a Lolcow without a greeting, and with the failures of the
+// patients. All of this takes time, in which other checks run that do not count the operator's requests.
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
@@ -361,7 +362,7 @@ func (v visit) begin() {
 	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(ward))}
 }
 
-// served is the first of the herd: a Lolcow whose page is served.
+// served returns the first Lolcow of the herd, whose page is served.
 func (v visit) served() *cow {
 	v.t.Helper()
 	v.needsNode()
@@ -374,21 +375,21 @@ func (v visit) served() *cow {
 	return v.herd.first.cow
 }
 
-// exhibit is a Lolcow whose page is looked at.
+// exhibit is a Lolcow whose page is checked.
 type exhibit struct {
 	*cow
-	// shown says that the page was seen, and regreeted that the Lolcow has got another greeting since.
+	// shown means that the page was seen, and regreeted that the Lolcow has got another greeting since.
 	shown, regreeted bool
 }
 
-// patients are two Lolcows with whose Pods something will be wrong. The greeting of image is a tricky one.
+// patients are two Lolcows whose Pods will fail. The greeting of image contains special characters.
 type patients struct {
 	image, crash *cow
-	// admitted says that things go wrong with both.
+	// admitted means that the Pods of both fail.
 	admitted bool
 }
 
-// withPods are the Lolcows whose Pods run, or will.
+// withPods returns the Lolcows whose Pods run, or will run.
 func (h *herd) withPods() (all []*cow) {
 	if h.first != nil {
 		all = append(all, h.first.cow)

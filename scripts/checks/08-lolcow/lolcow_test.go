@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The kind's identity is the lecture's.
+// Identity of the kind, as the lecture defines it.
 var (
 	lolcows = schema.GroupVersionResource{Group: "my.domain", Version: "v1alpha1", Resource: "lolcows"}
 	kind    = lolcows.GroupVersion().WithKind("Lolcow")
@@ -76,8 +76,8 @@ func TestLolcow(t *testing.T) {
 	})
 }
 
-// roleSuffices asks for a right, too, that only API servers with the admission plugin
-// OwnerReferencesPermissionEnforcement ask for.
+// roleSuffices also requires a right that only API servers with the admission plugin
+// OwnerReferencesPermissionEnforcement check.
 func roleSuffices() types.Feature {
 	return features.New("the role is enough").
 		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).

@@ -30,15 +30,15 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// madeName is the name, or its beginning, of the objects that the checks of the manager create. Their label lets them
-// be found and removed.
+// madeName is the name, or the prefix of the name, of the objects that the checks of the manager create. Their label is
+// used to find and remove them.
 const madeName = "lolcow-checks"
 
 func made(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: madeName, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}}
 }
 
-// account is the namespace and the name of the operator's ServiceAccount.
+// account returns the namespace and the name of the operator's ServiceAccount.
 func (v visit) account() rbacv1.Subject {
 	v.t.Helper()
 	parts := strings.Split(v.OperatorUser(), ":") // system:serviceaccount:NAMESPACE:NAME
@@ -48,7 +48,7 @@ func (v visit) account() rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: parts[2], Name: parts[3]}
 }
 
-// restartAs starts the operator with more flags.
+// restartAs restarts the operator with more flags.
 func (v visit) restartAs(how protocol.Start) {
 	v.t.Helper()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
@@ -62,12 +62,12 @@ func (v visit) restartAs(how protocol.Start) {
 	v.OK(v.t, "starting the operator with "+strings.Join(how.Flags, " "), err)
 }
 
-// asUsual starts the operator again as it was before.
+// asUsual restarts the operator with its usual flags.
 func asUsual(ctx context.Context, c *check.Check) error {
 	return errors.Join(c.Operator.Stop(ctx), c.Operator.Start(ctx))
 }
 
-// roleOf reads the rules of a role that kubebuilder scaffolds beside the one of the markers.
+// roleOf reads the rules of a role that kubebuilder scaffolds next to the one of the markers.
 func (v visit) roleOf(file string) []rbacv1.PolicyRule {
 	v.t.Helper()
 	content, err := v.Submission.File(v.ctx, file)
@@ -96,7 +96,7 @@ func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
 	v.OK(v.t, "binding a role", ignoreAlreadyExists(err))
 }
 
-// withdraw takes all away that grant gave.
+// withdraw removes all rights that grant gave.
 func withdraw(ctx context.Context, h *herd) error {
 	ours := metav1.ListOptions{LabelSelector: existing.Label + "=true"}
 	bindings, err := h.Client.RbacV1().ClusterRoleBindings().List(ctx, ours)
@@ -120,7 +120,7 @@ func ignoreAlreadyExists(err error) error {
 	return err
 }
 
-// token makes an account, and a token of it.
+// token creates an account, and a token for it.
 func (v visit) token(name string) (string, rbacv1.Subject) {
 	v.t.Helper()
 	accounts := v.herd.Client.CoreV1().ServiceAccounts(stable)
@@ -133,14 +133,14 @@ func (v visit) token(name string) (string, rbacv1.Subject) {
 }
 
 const (
-	// leaseSeconds is how long another operator holds the Lease, unless it gives it back.
+	// leaseSeconds is how long another operator holds the Lease, unless it releases the Lease.
 	leaseSeconds = 60
-	// leasePatience is how long an operator may take to ask for its Lease, and to take one that is free. It asks every
-	// 2 to 4.4 s (k8s.io/client-go/tools/leaderelection, JitterFactor), and fills its cache after that.
+	// leasePatience is how long an operator may take to request its Lease, and to acquire a free one. It tries every 2 to
+	// 4.4 s (k8s.io/client-go/tools/leaderelection, JitterFactor), and fills its cache after that.
 	leasePatience = 20 * time.Second
 )
 
-// leader lets the check be another replica, which holds the Lease.
+// leader makes the check act as another replica, which holds the Lease.
 func leader() types.Feature {
 	return features.New("of two operators one works").
 		Assess("while another one holds the Lease, it waits", check.Assess(assess(func(v visit) {
@@ -174,7 +174,7 @@ func leader() types.Feature {
 			v.StopQuietly(v.ctx, v.t)
 			v.hold(leases.Get, leases.Update, name, "another-operator")
 			again := v.Audit.Now()
-			// Of one namespace only: its Lease is in the operator's own namespace all the same.
+			// An operator for one namespace still has its Lease in its own namespace.
 			v.OK(v.t, "starting the operator",
 				v.Operator.StartAs(v.ctx, protocol.Start{Flags: append(flags, "--namespace="+paddock), KeepLeases: true}))
 			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease, also with --namespace",
@@ -194,10 +194,10 @@ func leader() types.Feature {
 		})).Feature()
 }
 
-// idle is how long an operator without the Lease is watched.
+// idle is how long an operator without the Lease is observed.
 const idle = time.Second
 
-// hold gives the Lease to a holder. If holder is empty, the Lease is free.
+// hold assigns the Lease to a holder. If holder is empty, the Lease is free.
 func (v visit) hold(
 	get func(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error),
 	update func(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error), name, holder string,

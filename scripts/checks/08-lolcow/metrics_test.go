@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// freePort is the address of a port of this machine at which no process listens now.
+// freePort returns the address of a port of this machine at which no process listens now.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,10 +36,10 @@ func freePort() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// metricsPort is where an operator in a Pod, which has its ports to itself, serves its metrics.
+// metricsPort is the port at which an operator in a Pod, which has all ports of the Pod, serves its metrics.
 const metricsPort = 8443
 
-// pod is the Pod that runs as an account; nil: none does, as the operator is a process of this machine.
+// pod returns the Pod that runs with an account. Nil: there is none, because the operator is a process of this machine.
 func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
 	v.t.Helper()
 	pods, err := v.herd.Client.CoreV1().Pods(as.Namespace).List(v.ctx, metav1.ListOptions{})
@@ -53,8 +53,8 @@ func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
 	return nil
 }
 
-// serveMetrics starts the operator so that it serves its metrics. The result asks for them: a Pod is reached through
-// the API server, as `kubectl port-forward` does it.
+// serveMetrics starts the operator so that it serves its metrics, and returns a function that requests them. It reaches
+// a Pod through the API server, as `kubectl port-forward` does.
 func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, body string, err error)) {
 	v.t.Helper()
 	account := v.account()
@@ -79,10 +79,10 @@ func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, 
 	}
 }
 
-// scrape asks for the metrics. The server's certificate is of its own making.
+// scrape requests the metrics. The server's certificate is self-signed.
 func scrape(ctx context.Context, address, token string) (code int, body string, err error) {
 	client := &http.Client{Timeout: askTimeout, Transport: &http.Transport{
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it has no other certificate than one of its own
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it has only a self-signed certificate
 		DisableKeepAlives: true,
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
@@ -103,11 +103,11 @@ func scrape(ctx context.Context, address, token string) (code int, body string, 
 
 const (
 	askTimeout = 5 * time.Second
-	// metricsLimit is how large the page of the metrics may be, in bytes. Those of controller-runtime have 100 kB.
+	// metricsLimit is the maximum size of the metrics page, in bytes. The metrics of controller-runtime have 100 kB.
 	metricsLimit = 8 << 20
 	// gaugeName is the metric of the task.
 	gaugeName = "lolcow_objects"
-	// metricsPatience is how long the server of the metrics may take to listen, and the gauge to follow.
+	// metricsPatience is how long the metrics server may take to listen, and the gauge to follow a change.
 	metricsPatience = 10 * time.Second
 )
 
@@ -126,7 +126,7 @@ func gaugeValue(body, state string) (float64, bool) {
 // states are the conditions that the gauge counts, by the value of its label.
 var states = map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
 
-// counts says how the gauge differs from the Lolcows; empty: it does not.
+// counts returns how the gauge differs from the Lolcows. Empty: it does not.
 func (h *herd) counts(body string) (wrong string) {
 	for state, of := range states {
 		is, there := gaugeValue(body, state)
@@ -137,7 +137,8 @@ func (h *herd) counts(body string) (wrong string) {
 	return ""
 }
 
-// scraper is an account that may get the metrics of the operator, which may ask the API server for that.
+// scraper creates an account that may read the operator's metrics. The operator may ask the API server about that
+// right.
 func (v visit) scraper() (token string) {
 	v.t.Helper()
 	v.grant(v.roleOf("config/rbac/metrics_auth_role.yaml"), v.account())
@@ -146,7 +147,7 @@ func (v visit) scraper() (token string) {
 	return token
 }
 
-// scrapes asks for the metrics until they are as wanted.
+// scrapes requests the metrics until they are as wanted.
 func (v visit) scrapes(expected string, scrape func() (code int, body string, err error), wanted func(body string) (wrong string)) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
@@ -168,7 +169,7 @@ func (v visit) scrapes(expected string, scrape func() (code int, body string, er
 	}
 }
 
-// count is how many Lolcows have a condition that is True.
+// count returns how many Lolcows have a condition that is True.
 func (h *herd) count(of string) (n float64) {
 	for _, name := range h.All(spaces...) {
 		if object, there := h.Get(name); there {
@@ -189,7 +190,7 @@ func gauge() types.Feature {
 			cows := []*cow{v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock))}
 			fine := v.make(v.herd.draw(paddock))
 			v.asSpecified(fine)
-			v.idle(fine) // another state than that of the others
+			v.idle(fine) // its state differs from that of the others
 			scrape := func() (int, string, error) { return scraped(token) }
 			follows := func(body string) string {
 				for _, c := range cows {
@@ -218,9 +219,9 @@ func gauge() types.Feature {
 		})).Feature()
 }
 
-// refused fails unless a client is refused the metrics. On a busy machine a request may have no answer in time, and the
-// operator, which asks the API server who the client is, may answer with an error of its own (500): then refused asks
-// again.
+// refused fails unless a client is denied the metrics. On a busy machine a request may get no answer in time, and the
+// operator, which asks the API server who the client is, may answer with its own error (500). In these cases refused
+// tries again.
 func (v visit) refused(client string, ask func() (code int, err error)) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {

@@ -33,11 +33,11 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// namespacedFolder is what is applied to run the operator for one namespace.
+// namespacedFolder is the kustomization that deploys the operator for one namespace.
 const namespacedFolder = "config/namespaced"
 
-// lay copies a kustomization of the submission, with all that it is made of, into a folder. One that leads back to
-// itself is copied once.
+// lay copies a kustomization of the submission, with all its parts, into a folder. It copies a kustomization that
+// includes itself only once.
 func (v visit) lay(from, into string) {
 	v.t.Helper()
 	if _, err := os.Stat(filepath.Join(into, filepath.FromSlash(from), "kustomization.yaml")); err == nil {
@@ -82,21 +82,21 @@ func (v visit) lay(from, into string) {
 }
 
 const (
-	// kustomizeTimeout is for what takes a tenth of a second.
+	// kustomizeTimeout is the time limit of kustomize, which takes a tenth of a second.
 	kustomizeTimeout = 20 * time.Second
-	// renderedLimit is how much the manifests may come to, and mistakesLimit how much may be said of them, in bytes.
+	// renderedLimit is the maximum size of the manifests, and mistakesLimit that of kustomize's error messages, in bytes.
 	renderedLimit = 16 << 20
 	mistakesLimit = 64 << 10
 )
 
-// noNetwork is an environment in which kustomize downloads nothing that a submission names: it finds no git, and no
-// proxy that answers.
+// noNetwork returns an environment in which kustomize can't download anything that a submission names: it finds no git,
+// and no proxy that answers.
 func noNetwork(home string) []string {
 	const unreachable = "http://127.0.0.1:0"
 	return []string{"HOME=" + home, "HTTP_PROXY=" + unreachable, "HTTPS_PROXY=" + unreachable}
 }
 
-// rendered puts together what is applied to run the operator for one namespace.
+// rendered builds the objects that deploy the operator for one namespace.
 func (v visit) rendered() (all []*unstructured.Unstructured) {
 	v.t.Helper()
 	if v.Kubectl == "" {
@@ -129,8 +129,8 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	}
 }
 
-// givesARole checks what rights the manifests give: a Role with the operator's, bound to its account, and nothing for
-// the whole cluster, but for asking who a client is, which only a ClusterRole can allow.
+// givesARole checks which rights the manifests grant: a Role with the operator's rights, bound to its account. They
+// must grant nothing for the whole cluster, except authenticating clients, which only a ClusterRole can allow.
 func (v visit) givesARole() {
 	v.t.Helper()
 	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"
@@ -177,7 +177,7 @@ func (v visit) givesARole() {
 // otherImage is the image in the operator's flag --image.
 const otherImage = "operator-labs/lolcow:v2"
 
-// namespaced lets the operator have its role in one namespace only.
+// namespaced restricts the operator's role to one namespace.
 func namespaced() types.Feature {
 	var taken []rbacv1.ClusterRoleBinding
 	return features.New("one namespace is enough").
@@ -234,8 +234,8 @@ func namespaced() types.Feature {
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			h := herdOf(ctx)
-			// While the API server hears of one binding before the other, an operator that runs would be refused what
-			// it may do.
+			// While the API server knows only one of the two bindings, a running operator would be denied requests that it may
+			// send.
 			problems := []error{c.Operator.Stop(ctx)}
 			for _, binding := range taken {
 				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}

@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if
-// it reset them, it would fight with their owners.
+// othersFields lets other clients set fields of the children that the spec does not determine. They are not the
+// operator's: if it reset them, it would fight with their owners.
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
@@ -30,7 +30,7 @@ func othersFields() types.Feature {
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
 			replicas := int32(2 + v.herd.random.IntN(3)) //nolint:gosec // it is below 5
 			v.forbidden(c)
-			v.done(c, doneSoon) // what it writes from now on is an answer to what others do
+			v.done(c, doneSoon) // its later writes respond to other clients
 			edited := v.Audit.Now()
 			_, err := deployments.Patch(v.ctx, deployment.Name, apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
 				metav1.PatchOptions{FieldManager: autoscaler}, "scale")
@@ -108,7 +108,7 @@ func othersFields() types.Feature {
 // autoscaler is the field manager that scales a Deployment.
 const autoscaler = "horizontal-pod-autoscaler"
 
-// managersOfReplicas are the field managers besides the autoscaler that own the number of replicas.
+// managersOfReplicas returns the field managers, besides the autoscaler, that own the number of replicas.
 func managersOfReplicas(d *appsv1.Deployment) (managers []string) {
 	for _, entry := range d.ManagedFields {
 		if entry.Manager != autoscaler && entry.Subresource == "" &&
@@ -119,7 +119,7 @@ func managersOfReplicas(d *appsv1.Deployment) (managers []string) {
 	return managers
 }
 
-// childWrites are the operator's writes to the children of a cow since a mark.
+// childWrites returns the operator's writes to the children of a cow since a mark.
 func (v visit) childWrites(c *cow, since audit.Mark) []audit.Event {
 	return v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return (e.Resource == "deployments" || e.Resource == "services") && e.Namespace == c.Namespace && e.Name == c.Name

@@ -36,7 +36,7 @@ func greeting() types.Feature {
 		}))).Feature()
 }
 
-// regreet gives the Lolcow whose page was seen a new greeting, once. It is rolled out while other checks run.
+// regreet gives the Lolcow whose page was seen a new greeting, once. The rollout happens while other checks run.
 func (v visit) regreet() {
 	v.t.Helper()
 	if first := v.herd.first; !first.regreeted {
@@ -45,9 +45,9 @@ func (v visit) regreet() {
 	}
 }
 
-// drawTricky draws what a shell, a template, or Kubernetes' own expansion of $(NAME) would take for more than letters.
+// drawTricky draws a text that a shell, a template, or Kubernetes' own expansion of $(NAME) would interpret.
 func (h *herd) drawTricky() string {
-	const dollars = "$$5 $(moo)" // that is never left to luck: Kubernetes itself expands it
+	const dollars = "$$5 $(moo)" // always included, because Kubernetes itself expands it
 	tricks := []string{`"moo"`, "'moo'", "50 %s", `\n back`, "a: b # c", "{{moo}}", "ümlaut"}
 	return fmt.Sprintf("%s %s %d", dollars, tricks[h.random.IntN(len(tricks))], h.random.IntN(100))
 }
@@ -57,7 +57,7 @@ func anyGreeting() types.Feature {
 		Assess("whatever it is made of", check.Assess(assess(func(v visit) {
 			v.served()
 			v.shows(v.herd.patients.image)
-			// A page in text does not show where a greeting begins and ends. The Deployment does.
+			// A page of plain text does not show where a greeting begins and ends. The Deployment does.
 			blanks := v.herd.draw(paddock)
 			blanks.greeting = "  " + blanks.greeting + "\t \n"
 			v.make(blanks)
@@ -65,8 +65,8 @@ func anyGreeting() types.Feature {
 		}))).Feature()
 }
 
-// fortuneCow is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the
-// patient of the ward is gone.
+// fortuneCow returns a Lolcow without a greeting. Its Pod starts while other checks run. When its page is requested,
+// the patient of the ward is gone.
 func (v visit) fortuneCow() *cow {
 	v.t.Helper()
 	if v.herd.fortuneCow == nil {
@@ -111,7 +111,8 @@ func fortune() types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
-// sameFortune changes a Lolcow without a greeting, and fails if it then shows another fortune. No Pod of it runs.
+// sameFortune changes a Lolcow without a greeting, and fails if it then shows another fortune. No Pod of this Lolcow
+// runs.
 func (v visit) sameFortune() {
 	v.t.Helper()
 	c := v.herd.draw(paddock)
@@ -153,7 +154,7 @@ func (v visit) sameFortune() {
 	}
 }
 
-// calm is a Lolcow of the paddock with which nothing happens.
+// calm returns a Lolcow of the paddock that no check changes.
 func (v visit) calm() *cow {
 	v.t.Helper()
 	if v.herd.calm == nil {
@@ -162,8 +163,8 @@ func (v visit) calm() *cow {
 	return v.herd.calm
 }
 
-// restarted is what came of a restart of the operator: what it wrote of a Lolcow of which all was right, and those that
-// had changed meanwhile.
+// restarted is the result of a restart of the operator: its writes about a Lolcow that was correct, and the Lolcows
+// that had changed in the meantime.
 type restarted struct {
 	since   audit.Mark
 	of      *cow
@@ -171,7 +172,7 @@ type restarted struct {
 	changed []*cow
 }
 
-// restart starts the operator again, waits until it is at rest, and remembers for the check restart what came of it.
+// restart restarts the operator, waits until it is at rest, and stores the result for the check restart.
 func (v visit) restart() {
 	v.t.Helper()
 	c := v.calm()
@@ -199,8 +200,8 @@ func (v visit) restart() {
 	}
 }
 
-// idle lets another client scale a cow to no Pods: then all is well with it, also where a quota lets none in. It waits
-// until Kubernetes has done that. What the operator makes of it is for other checks to say.
+// idle makes another client scale a cow to no Pods. From then on nothing is wrong with the cow, even where a quota
+// forbids Pods. idle waits until Kubernetes has scaled it. Other checks test the operator's reaction.
 func (v visit) idle(c *cow) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
@@ -223,25 +224,25 @@ func (v visit) loseChildren(c *cow) {
 	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow))
 }
 
-// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only
-// what comes next is looked at. The checks settles and restart find an operator that never has done.
+// doneWindow is how long an operator that has finished with a Lolcow sends no requests about it, and doneSoon is the
+// same where only later requests count. The checks settles and restart find an operator that never finishes.
 const (
 	doneWindow = 600 * time.Millisecond
 	doneSoon   = 100 * time.Millisecond
 )
 
-// done waits until the operator has done with a cow. Others may keep it busy.
+// done waits until the operator has finished with a cow. Other Lolcows may keep the operator busy.
 func (v visit) done(c *cow, window time.Duration) {
 	v.t.Helper()
 	v.SettleAbout(v.ctx, v.t, window, func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
 }
 
-// turnPatience is how long an operator may be silent that has something to do after its start.
+// turnPatience is how long an operator that has work to do may be silent after its start.
 const turnPatience = 5 * time.Second
 
-// started waits until an operator that was started has listed what it watches, has dealt with what changed meanwhile,
-// and is at rest. On a busy machine it is silent between its list and its first write. What has come of the changes is
-// for the check restart to say.
+// started waits until a restarted operator has listed what it watches, has dealt with the changes in the meantime, and
+// is at rest. On a busy machine it is silent between its list and its first write. The check restart reports how it
+// dealt with the changes.
 func (v visit) started(since audit.Mark, changed ...*cow) {
 	v.t.Helper()
 	v.Eventually(v.ctx, v.t, "the operator lists and watches again after its start", v.Audit.Changed, func() (string, bool) {
@@ -276,8 +277,8 @@ func settles() types.Feature {
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			c := v.calm()
 			v.asSpecified(c)
-			v.forbidden(c)               // otherwise the operator still has to tell of it
-			if v.herd.restarted != nil { // since then it was at rest, but for the Lolcows of the check fortune that had to go
+			v.forbidden(c)               // otherwise the operator still has to report it
+			if v.herd.restarted != nil { // since then it was at rest, except for the deleted Lolcows of the check fortune
 				v.Idle(v.ctx, v.t)
 			} else {
 				v.AtRest(v.ctx, v.t)
@@ -299,7 +300,7 @@ func settles() types.Feature {
 		}))).Feature()
 }
 
-// untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
+// untilSeen is how long an operator takes to receive a change, so that it receives three changes and not one.
 const untilSeen = 50 * time.Millisecond
 
 func restart() types.Feature {
@@ -319,7 +320,7 @@ func restart() types.Feature {
 			v.herd.restarted, v.herd.calm = nil, nil // no check after this one needs them
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			// The checks after this one need it, whatever came of this one.
+			// Later checks need the operator, whatever the result of this one is.
 			return c.Operator.Start(ctx)
 		})).Feature()
 }

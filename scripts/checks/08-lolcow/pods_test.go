@@ -28,7 +28,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// What another client has added to a Deployment.
+// These are the additions of another client to a Deployment.
 const (
 	sidecar        = "parasol"
 	initializer    = "sunscreen"
@@ -37,18 +37,18 @@ const (
 
 var allTypes = []string{availableType, progressingType, degradedType}
 
-// held is a Lolcow of the barn whose Pods no kubelet runs: the check says how they are.
+// held is a Lolcow of the barn whose Pods no kubelet runs. The check writes their status.
 type held struct {
 	visit
 	*cow
 	pods []corev1.Pod
-	// sick is the number of the Pod with which something is wrong.
+	// sick is the number of the failing Pod.
 	sick      int
 	recording *workload.Recording
 }
 
-// inBarn makes a Lolcow in the barn, with a container and an init container of another client. These ask for more than
-// any node has, so no Pod starts, whatever the operator's own container asks for.
+// inBarn creates a Lolcow in the barn, with a container and an init container of another client. These request more
+// than any node has, so no Pod starts, whatever the operator's own container requests.
 func (v visit) inBarn() *held {
 	v.t.Helper()
 	h := &held{visit: v, cow: v.make(v.herd.draw(barn))}
@@ -63,7 +63,7 @@ func (v visit) inBarn() *held {
 	return h
 }
 
-// awaitPods waits until there are as many Pods with the container of the other client that have not failed.
+// awaitPods waits until there are so many Pods with the other client's container that have not failed.
 func (h *held) awaitPods(want int) {
 	h.t.Helper()
 	for wait := h.NewWait(podPatience, 2*podPatience); ; h.Pause(h.ctx, h.t, pagePoll/2) {
@@ -86,8 +86,8 @@ func hasSidecar(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == sidecar })
 }
 
-// are says how the Pods are, as their kubelet would. The containers that differ are those of the sick Pod, of which the
-// kubelet tells first.
+// are writes the status of the Pods as a kubelet would. The containers in differ belong to the sick Pod, whose status
+// is written first.
 func (h *held) are(ready bool, differ ...corev1.ContainerStatus) {
 	h.t.Helper()
 	h.podIs(&h.pods[h.sick], ready, differ...)
@@ -98,8 +98,8 @@ func (h *held) are(ready bool, differ ...corev1.ContainerStatus) {
 	}
 }
 
-// podIs says how a Pod is. The Pod is there unless the operator has changed the number of replicas, which the check has
-// set.
+// podIs writes the status of a Pod. The Pod exists unless the operator has changed the number of replicas, which the
+// check has set.
 func (h *held) podIs(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) {
 	h.t.Helper()
 	err := h.herd.Kubelet(h.ctx, pod, ready, differ...)
@@ -117,7 +117,7 @@ func (h *held) is(why, status string, mentions ...string) {
 	h.conditions(h.cow, why, podPatience, workload.Wanted{Of: degradedType, Status: status, Mentions: mentions})
 }
 
-// well waits until all is well.
+// well waits until nothing is wrong.
 func (h *held) well(why string) {
 	h.t.Helper()
 	h.conditions(h.cow, why, podPatience,
@@ -126,7 +126,7 @@ func (h *held) well(why string) {
 	h.done(h.cow, doneSoon)
 }
 
-// record records from now on.
+// record starts a recording.
 func (h *held) record() {
 	h.t.Helper()
 	now, there := h.herd.Get(h.NamespacedName)
@@ -205,7 +205,7 @@ func podStates() types.Feature {
 // editedMessage is the message that another client writes into conditions.
 const editedMessage = "A user was here"
 
-// edited lets another client edit the conditions, and remove them.
+// edited makes another client edit the conditions, and remove them.
 func (h *held) edited() {
 	h.t.Helper()
 	for _, edit := range []struct {
@@ -243,7 +243,7 @@ func (h *held) edited() {
 	}
 }
 
-// conditionsWith are the conditions of the Lolcow with an edit of each; nil: none of them.
+// conditionsWith returns the conditions of the Lolcow with an edit of each. If edit is nil, it returns none of them.
 func (h *held) conditionsWith(edit func(condition map[string]any)) []any {
 	if edit == nil {
 		return []any{}
@@ -258,8 +258,8 @@ func (h *held) conditionsWith(edit func(condition map[string]any)) []any {
 	return all
 }
 
-// stuck lets several containers fail, one after the other, as the kubelet tells of it: its reasons alternate, and
-// between two crashes a container runs. Meanwhile the status of no condition changes.
+// stuck makes several containers fail, one after the other, as the kubelet reports it: the reasons alternate, and
+// between two crashes a container runs. The status of no condition changes in that time.
 func (h *held) stuck() {
 	h.t.Helper()
 	pull := func(name, reason string, n int) corev1.ContainerStatus {
@@ -306,14 +306,14 @@ func (h *held) stuck() {
 	}
 	transitions := h.recording.Transitions(allTypes...)
 	recorded := h.eventWrites(h.cow, began)
-	if len(recorded) > transitions+1 { // that it became so may have been written late
+	if len(recorded) > transitions+1 { // the first transition may have been written late
 		h.Fail(h.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", h.Name),
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
 				len(recorded), transitions), audit.Lines(recorded)...)
 	}
 }
 
-// evicted lets a kubelet evict a Pod: it has failed, and stays, and another one replaces it.
+// evicted makes a kubelet evict a Pod. The Pod has failed, and stays, and another one replaces it.
 func (h *held) evicted() {
 	h.t.Helper()
 	gone := h.pods[0].Name
@@ -323,8 +323,8 @@ func (h *held) evicted() {
 	h.well(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, and another Pod has replaced it and is ready", gone))
 }
 
-// scaledToZero lets another client scale the Deployment to no Pods. To Kubernetes such a Deployment is available, since
-// it has as many Pods as it should have, but nothing serves the page.
+// scaledToZero makes another client scale the Deployment to no Pods. For Kubernetes such a Deployment is available,
+// because it has as many Pods as it should have, but nothing serves the page.
 func (h *held) scaledToZero() {
 	h.t.Helper()
 	edited := h.editDeployment(h.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
@@ -345,13 +345,13 @@ func (h *held) scaledToZero() {
 		workload.Wanted{Of: availableType, Status: "False"})
 }
 
-// mostSame is how often conditions may be written that should stay the same: once, for what the operator saw late.
+// mostSame is how often conditions that should stay the same may be written: once, if the operator saw a change late.
 const mostSame = 1
 
-// crowd is the name of a quota that admits no further Pods into the barn than there are.
+// crowd is the name of a quota that allows no further Pods in the barn than the existing ones.
 const crowd = "no-more-pods"
 
-// refused lets a rollout begin whose Pods a quota refuses, while the Pods of before still serve.
+// refused begins a rollout whose Pods a quota forbids, while the old Pods still serve.
 func (h *held) refused() {
 	h.t.Helper()
 	quotas := h.herd.Client.CoreV1().ResourceQuotas(barn)
@@ -383,8 +383,8 @@ func (h *held) refused() {
 	}
 }
 
-// strangers are Pods that are not of a Lolcow although they have one of its labels, or both in another namespace. They
-// can't pull their images.
+// strangers creates Pods that do not belong to a Lolcow although they have one of its labels, or both in another
+// namespace. They can't pull their images.
 func (v visit) strangers(c *cow) {
 	v.t.Helper()
 	for _, pod := range []*corev1.Pod{
@@ -398,10 +398,10 @@ func (v visit) strangers(c *cow) {
 	}
 }
 
-// unknownScheduler is the name of a scheduler that there is not.
+// unknownScheduler is the name of a scheduler that does not exist.
 const unknownScheduler = "lolcow-checks"
 
-// stranger is a Pod that no node runs.
+// stranger returns a Pod that no node runs.
 func stranger(namespace, name string, labels map[string]string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger-" + name, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}},
@@ -414,7 +414,7 @@ func stranger(namespace, name string, labels map[string]string) *corev1.Pod {
 	return pod
 }
 
-// sweepBarn removes what no operator has made.
+// sweepBarn deletes the objects that no operator has created.
 func (h *herd) sweepBarn(ctx context.Context) error {
 	for _, name := range []string{"of-a-namesake", "of-another-application", "of-another-lolcow"} {
 		namespace := barn

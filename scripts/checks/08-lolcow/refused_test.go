@@ -82,7 +82,7 @@ type trouble struct {
 	of     *cow
 }
 
-// errorReported lets the API server answer with errors when the operator creates and updates children.
+// errorReported makes the API server answer with errors when the operator creates and updates children.
 func errorReported() types.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
@@ -141,7 +141,7 @@ func errorReported() types.Feature {
 		}))).Feature()
 }
 
-// overcomes waits until Degraded of a cow no longer mentions an error. It stays True, because a quota lets no Pod in.
+// overcomes waits until Degraded of a cow no longer mentions an error. It stays True, because a quota forbids all Pods.
 func (v visit) overcomes(c *cow, failure string) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the API server accepts what it refused before: Degraded of %s no longer mentions %s", c.Name, failure)
@@ -155,26 +155,27 @@ func (v visit) overcomes(c *cow, failure string) {
 	})
 }
 
-// occupation is a Lolcow whose node port another Service has for a while.
+// occupation is a Lolcow whose node port is taken by another Service for a while.
 type occupation struct {
 	*workload.Occupation
 	cow *cow
-	// writes is how often the operator has written Events about it meanwhile, and events what there was at the end.
+	// writes is how often the operator has written Events about it in that time, and events is the number of Events at the
+	// end.
 	writes int
 	events []corev1.Event
 }
 
-// healPatience is how long an operator may wait before it tries again.
+// healPatience is how long an operator may wait before it retries.
 const healPatience = 20 * time.Second
 
-// occupy takes the port of a Lolcow, if that has not been done.
+// occupy takes the port of a Lolcow, unless that was already done.
 func (v visit) occupy() *occupation {
 	v.t.Helper()
 	if v.herd.taken != nil {
 		return v.herd.taken
 	}
 	o := &occupation{cow: v.herd.draw(corner)}
-	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the
+	// The event recorder writes in the background: on a busy machine an Event comes after the condition that reports the
 	// same.
 	look := func(ctx context.Context, x *workload.Occupation) (reported bool, err error) {
 		o.writes = len(v.eventWrites(o.cow, x.Since))
@@ -197,7 +198,7 @@ func portTaken() types.Feature {
 			v.BeganAt(o.Since)
 			c := o.cow
 			v.EventuallyWithin(v.ctx, v.t, o.Expected(), statusPatience, v.herd.Changed, o.Reported)
-			v.penned() // others are not held up
+			v.penned() // others are not blocked
 			v.OK(v.t, "taking a node port for a while", o.Wait(v.ctx))
 			v.Measure("tries while the port was taken", float64(len(o.Tries)), "requests")
 			if expected, observed := o.Loop(); observed != "" {

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// loss is what a user deletes of the children of a cow.
+// loss is a deletion of some children of a cow by a user.
 type loss struct {
 	of         *cow
 	deletes    []string // Deployment, Service
@@ -40,7 +40,7 @@ func deletedChild() types.Feature {
 			for _, l := range losses {
 				v.asSpecified(l.of)
 				v.forbidden(l.of)
-				v.done(l.of, doneWindow) // what comes now is an answer to the deletion, not to what the operator itself wrote
+				v.done(l.of, doneWindow) // later requests respond to the deletion, not to the operator's own writes
 				l.deployment, _ = v.herd.deployment(l.of)
 				l.service, _ = v.herd.service(l.of)
 			}
@@ -60,8 +60,8 @@ func deletedChild() types.Feature {
 		}))).Feature()
 }
 
-// forbidden waits until the Deployment of a cow says that a quota lets no Pod run: then nothing more changes in it.
-// Kubernetes' own controllers write that, and not the operator.
+// forbidden waits until the Deployment of a cow reports that a quota forbids its Pods. From then on it does not change
+// any more. Kubernetes' own controllers write that, and not the operator.
 func (v visit) forbidden(c *cow) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" reports the quota", podPatience, v.herd.Changed, func() (string, bool) {
@@ -85,9 +85,9 @@ func (v visit) recreated(l *loss) {
 	})
 }
 
-// victims are Lolcows of the paddock whose children are deleted and edited by hand, those of each in another way at the
-// same time. They are made before they are needed: a Deployment whose Pods a quota forbids changes for some seconds
-// after the start of the cluster.
+// victims returns Lolcows of the paddock whose children are deleted and edited by hand, those of each in another form
+// at the same time. They are created before they are needed: a Deployment whose Pods a quota forbids changes for some
+// seconds after the start of the cluster.
 func (v visit) victims() []*cow {
 	v.t.Helper()
 	for len(v.herd.victims) < max(len(drifts), len(serviceEdits)) {
@@ -96,14 +96,14 @@ func (v visit) victims() []*cow {
 	return v.herd.victims
 }
 
-// reverts edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is
-// edit number i: what describes it, and wrong says what is not as it was before.
+// reverts edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit
+// makes edit number i. It returns what describes the edit, and wrong, which returns what differs from the state before.
 func (v visit) reverts(edits int, edit func(i int, c *cow) (what string, wrong func() string)) {
 	v.t.Helper()
 	cows := v.victims()
 	v.asSpecified(cows...)
 	for _, c := range cows {
-		v.done(c, doneSoon) // what comes now is an answer to the edits
+		v.done(c, doneSoon) // later requests respond to the edits
 	}
 	what, wrong := make([]string, edits), make([]func() string, edits)
 	for n, i := range v.herd.random.Perm(edits) {
@@ -171,7 +171,7 @@ var drifts = []drift{
 	{"the ports of the container were removed", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Ports = nil }},
 }
 
-// lostPort is the name of a port that a container had and no longer has; empty: there is none. A port that another
+// lostPort returns the name of a port that a container had and no longer has. Empty: there is none. A port that another
 // client has added may stay.
 func lostPort(had, has []corev1.ContainerPort) string {
 	for _, port := range had {
@@ -182,7 +182,7 @@ func lostPort(had, has []corev1.ContainerPort) string {
 	return ""
 }
 
-// regreet replaces a greeting wherever a container has it.
+// regreet replaces a greeting in all containers that have it.
 func regreet(pod *corev1.PodSpec, old, greeting string) {
 	content, err := json.Marshal(pod.Containers)
 	if err != nil {
@@ -202,7 +202,7 @@ func driftTemplate() types.Feature {
 				v.t.Helper()
 				var before string
 				var ports []corev1.ContainerPort
-				var same bool // an operator that states no ports has none to repair
+				var same bool // an operator that sets no ports has none to repair
 				edited := v.editDeployment(c, func(d *appsv1.Deployment) {
 					unedited := d.Spec.Template.DeepCopy()
 					before, ports = image(d), unedited.Spec.Containers[0].Ports
@@ -228,7 +228,7 @@ func driftTemplate() types.Feature {
 		}))).Feature()
 }
 
-// serviceEdits are hand edits of all that an operator says of a Service.
+// serviceEdits are hand edits of everything that an operator sets in a Service.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits), workload.ServiceEdit{
 	What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
 })

@@ -48,19 +48,19 @@ func selectors() types.Feature {
 		}))).Feature()
 }
 
-// The labels that select the Pods of a Lolcow.
+// These labels select the Pods of a Lolcow.
 const (
 	nameLabel     = "app.kubernetes.io/name"
 	instanceLabel = "app.kubernetes.io/instance"
 )
 
-// podLabels are the labels of the Pods of a cow.
+// podLabels returns the labels of the Pods of a cow.
 func (c *cow) podLabels() map[string]string {
 	return map[string]string{nameLabel: "lolcow", instanceLabel: c.Name}
 }
 
-// byBothLabels fails unless the Pods of a cow have both labels, and each selector asks for both: with one alone, Pods
-// of other applications would be selected as well.
+// byBothLabels fails unless the Pods of a cow have both labels, and each selector requires both. With only one, Pods of
+// other applications would be selected as well.
 func (v visit) byBothLabels(c *cow, deployment *appsv1.Deployment, service *corev1.Service) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the labels %s select the Pods of %s: in the template and in both selectors", labels.Set(c.podLabels()), c.Name)

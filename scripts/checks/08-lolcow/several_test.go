@@ -28,7 +28,7 @@ func (v visit) apart(a, b *cow) {
 	}
 }
 
-// selecting is the Service and the Deployment that there are for one of them.
+// selecting returns the Service and the Deployment of one of them.
 func (h *herd) selecting(of *cow) workload.Selecting {
 	service, _ := h.service(of)
 	deployment, _ := h.deployment(of)
@@ -59,15 +59,15 @@ func twoLolcows() types.Feature {
 			v.make(again)
 			v.Settle(v.ctx, v.t)
 			v.notAdopted(again, deployment.UID, service.UID)
-			// The children of the one before are the garbage collector's. Then there is room for others.
+			// The garbage collector deletes the children of the previous Lolcow. Then there is room for others.
 			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
-			// Whether the operator notices that by itself is for deleted-child.
+			// The check deleted-child tests whether the operator notices that by itself.
 			v.say(again, v.herd.drawGreeting())
 			v.asSpecifiedWithin(healPatience, again)
 		}))).Feature()
 }
 
-// notAdopted fails if children of an earlier Lolcow of the same name are now those of another one.
+// notAdopted fails if children of an earlier Lolcow with the same name now belong to another one.
 func (v visit) notAdopted(c *cow, born ...apitypes.UID) {
 	v.t.Helper()
 	deployment, _ := workload.Named[appsv1.Deployment](v.herd.Owners, workload.Deployments, c.NamespacedName)

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// The types of conditions.
+// These are the types of conditions.
 const (
 	availableType   = "Available"
 	progressingType = "Progressing"
@@ -29,14 +29,14 @@ const (
 
 var deleteNow = metav1.DeleteOptions{}
 
-// statusPatience is how long an operator may be silent until a condition is right: what it is about takes its time, as
-// a Pod that starts.
+// statusPatience is how long an operator may be silent until a condition is correct, because the state that it
+// describes takes time, such as the start of a Pod.
 const statusPatience = 10 * time.Second
 
-// podPatience is statusPatience for what a Pod must have done before, which takes its time on a busy machine.
+// podPatience is statusPatience for conditions that depend on a Pod, which takes time on a busy machine.
 const podPatience = 30 * time.Second
 
-// conditions waits until conditions of a cow are as wanted, for its present generation.
+// conditions waits until conditions of a cow are as wanted, for its current generation.
 func (v visit) conditions(c *cow, why string, patience time.Duration, all ...workload.Wanted) {
 	v.t.Helper()
 	var phrases []string
@@ -69,8 +69,8 @@ func available() types.Feature {
 		}))).Feature()
 }
 
-// probed fails if nothing asks the server of a cow whether it answers: then a Pod counts as ready when its process has
-// begun, Available is True before the page is served, and a rollout ends Pods that answer before the new ones do.
+// probed fails if the server of a cow has no readiness probe. Without one, a Pod counts as ready when its process has
+// started, Available is True before the page is served, and a rollout ends Pods that answer before the new ones do.
 func (v visit) probed(c *cow) {
 	v.t.Helper()
 	deployment, _ := v.herd.deployment(c)
@@ -82,8 +82,8 @@ func (v visit) probed(c *cow) {
 	}
 }
 
-// sidecars lets another client set the containers that it adds to the Deployment of a cow; without any, it removes them
-// again.
+// sidecars makes another client set the containers that it adds to the Deployment of a cow. Without any, the client
+// removes them again.
 func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) {
@@ -93,9 +93,9 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	})
 }
 
-// admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks
-// that look at them come later. Another client adds the sidecars that fail: the image of one can't be pulled, and the
-// other one ends again and again. They fail so late that the Deployment does not change any more.
+// admit makes the Pods of the patients fail, if both are well by now and this was not done before. The checks of these
+// failures come later. Another client adds the failing sidecars: the image of one can't be pulled, and the other one
+// exits again and again. They fail so late that the Deployment does not change any more.
 func (v visit) admit() bool {
 	v.t.Helper()
 	p := v.herd.patients
@@ -103,7 +103,7 @@ func (v visit) admit() bool {
 		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
 		v.sidecars(p.crash, shade(2), corev1.Container{
 			Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"},
-			// Without it the Pod would be ready for the moment in which it runs, and the Deployment would tell of that.
+			// Without the probe the Pod would be ready for the moment in which it runs, and the Deployment would report that.
 			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}},
 		})
 		p.admitted = true
@@ -116,8 +116,8 @@ const (
 	missingImage = "operator-labs/parasol:v0"
 )
 
-// shade is a container that lets the one after it begin some seconds later. On a busy machine a Deployment's controller
-// takes about one to tell of a new Pod.
+// shade returns a container that delays the next one by some seconds. On a busy machine the Deployment controller takes
+// about one second to report a new Pod.
 func shade(seconds int64) corev1.Container {
 	return corev1.Container{
 		Name: "shade", Image: pageImage, Args: []string{":9091"},
@@ -125,8 +125,8 @@ func shade(seconds int64) corev1.Container {
 	}
 }
 
-// rolledOut reports whether all Pods of a cow are up to date, ready, and none is about to end: nothing more changes in
-// its Deployment.
+// rolledOut reports whether all Pods of a cow are up to date and ready, and none is about to end: the Deployment does
+// not change any more.
 func (h *herd) rolledOut(c *cow) bool {
 	deployment, wrong := h.deployment(c)
 	is := deployment.Status
@@ -135,7 +135,7 @@ func (h *herd) rolledOut(c *cow) bool {
 		(is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
 }
 
-// admitted waits until the patients are.
+// admitted waits until the patients are admitted.
 func (v visit) admitted() *patients {
 	v.t.Helper()
 	v.needsNode()

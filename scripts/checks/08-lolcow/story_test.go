@@ -25,13 +25,13 @@ import (
 type action struct {
 	do   string
 	name string
-	// greeting and port are drawn with the action, also where it needs none: a story that is made shorter stays the same
-	// otherwise.
+	// greeting and port are drawn with every action, including those that do not need them, so that a shortened story
+	// stays the same otherwise.
 	greeting string
 	port     int32
 }
 
-// The actions.
+// These are the actions.
 const (
 	create           = "create"
 	say              = "change the greeting of"
@@ -58,7 +58,8 @@ func (d action) String() string {
 	return text
 }
 
-// phase is what is done until the operator has dealt with all of it. While it is away the operator is stopped.
+// phase is a list of actions. It ends when the operator has dealt with all of them. If away is set, the operator is
+// stopped during the phase.
 type phase struct {
 	away    bool
 	actions []action
@@ -91,18 +92,18 @@ const (
 	shrinkTime   = 12 * time.Second
 )
 
-// drawStory draws a story. Each action of it is possible when its turn comes, and none is about what the operator may
-// not have made yet. No phase writes the node port of one Lolcow twice, and none deletes a Service whose port it
-// writes: an API server that gets both at once keeps the port of the write that it refuses, and no Service can have it
-// for minutes (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update commits the port before the write).
+// drawStory draws a story. Each action of it is possible at its time, and none concerns objects that the operator may
+// not have created yet. No phase writes the node port of one Lolcow twice, and none deletes a Service whose port it
+// writes. An API server that gets both at once keeps the port of the write that it refuses, and for minutes no Service
+// can have it (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update commits the port before the write).
 func (h *herd) drawStory(seed uint32) (phases []phase) {
 	random := rand.New(rand.NewPCG(uint64(seed), 88)) //nolint:gosec // a seed must draw the same each time
 	var live []string
 	made := 0
 	for n := range storyPhases {
 		p := phase{away: n > 0 && random.IntN(3) == 0}
-		ported := map[string]bool{}   // whose node port, or Service, changes in this phase
-		settled := slices.Clone(live) // their children are there
+		ported := map[string]bool{}   // the Lolcows whose node port, or Service, changes in this phase
+		settled := slices.Clone(live) // their children exist
 		for range 1 + random.IntN(phaseActions) {
 			d := action{greeting: h.drawGreeting(), port: h.ports.Draw()}
 			switch i := random.IntN(10); {
@@ -119,7 +120,7 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 			default:
 				d.name = settled[random.IntN(len(settled))]
 				d.do = []string{deleteService, deleteDeployment, driftGreeting, driftPort, scale}[random.IntN(5)]
-				settled = slices.DeleteFunc(settled, func(name string) bool { return name == d.name }) // one of these a phase
+				settled = slices.DeleteFunc(settled, func(name string) bool { return name == d.name }) // one such action per phase
 			}
 			if d.do == move || d.do == driftPort || d.do == deleteService {
 				if ported[d.name] {
@@ -134,8 +135,8 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 	return phases
 }
 
-// play plays a story, and compares after each phase with the model: each Lolcow that lives has its children, and no
-// other has any.
+// play plays a story, and compares the cluster with the model after each phase: each living Lolcow has its children,
+// and no other Lolcow has any.
 func (v visit) play(phases []phase) {
 	v.t.Helper()
 	cows, lost := map[string]*cow{}, map[string]*cow{}
@@ -166,7 +167,7 @@ func (v visit) play(phases []phase) {
 	}
 }
 
-// does performs an action. What it is about may be gone in a story that was made shorter: then it is left out.
+// does performs an action. In a shortened story its object may be missing. Then the action is skipped.
 func (v visit) does(d action, cows, lost map[string]*cow) {
 	v.t.Helper()
 	c := cows[d.name]
@@ -217,7 +218,7 @@ func (v visit) does(d action, cows, lost map[string]*cow) {
 	}
 }
 
-// smaller are the stories that are simpler than one: without a phase, or without an action.
+// smaller returns the stories that are simpler than one: without a phase, or without an action.
 func smaller(phases []phase) (all [][]phase) {
 	for i := range phases {
 		all = append(all, slices.Delete(slices.Clone(phases), i, i+1))

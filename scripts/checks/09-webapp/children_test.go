@@ -23,7 +23,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// deployment is the only Deployment of a WebApp, and service its only Service. wrong says what is there instead.
+// deployment returns the only Deployment of a WebApp, and service its only Service. wrong describes what exists
+// instead.
 func (t *town) deployment(a *app) (found appsv1.Deployment, wrong string) {
 	return workload.OnlyChild[appsv1.Deployment](t.Owners, workload.Deployments, "Deployment", a.object)
 }
@@ -32,7 +33,7 @@ func (t *town) service(a *app) (found corev1.Service, wrong string) {
 	return workload.OnlyChild[corev1.Service](t.Owners, workload.Services, "Service", a.object)
 }
 
-// wrong says what is wrong with the children of a WebApp; empty: they are as its spec says.
+// wrong returns what is wrong with the children of a WebApp. Empty: they match its spec.
 func (t *town) wrong(a *app) string {
 	deployment, wrong := t.deployment(a)
 	if wrong != "" {
@@ -69,8 +70,8 @@ func wrongDeployment(a *app, d *appsv1.Deployment) string {
 	return ""
 }
 
-// wrongService says what is wrong with the Service of a WebApp; empty: nothing. d is nil if the Deployment is not the
-// operator's.
+// wrongService returns what is wrong with the Service of a WebApp. Empty: nothing. d is nil if the Deployment is not
+// the operator's.
 func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	if s.Name != a.Name {
 		return fmt.Sprintf("its Service is called %s", s.Name)
@@ -88,8 +89,8 @@ func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	return ""
 }
 
-// targetPort is the port of a Pod to which a Service's port leads; 0: to none. A name is that of the first container
-// that has a port of this name, whichever container that is.
+// targetPort returns the port of a Pod to which a Service forwards a port. 0: to none. A name stands for the port of
+// the first container that has a port of this name, whichever container that is.
 func targetPort(port corev1.ServicePort, containers []corev1.Container) int32 {
 	if port.TargetPort.Type == intstr.Int {
 		if port.TargetPort.IntVal == 0 {
@@ -120,13 +121,13 @@ func (a *app) String() string {
 		a.Name, a.replicas, a.image, a.port, serverPort)
 }
 
-// asSpecified waits until the children of WebApps are as their specs say.
+// asSpecified waits until the children of WebApps match their specs.
 func (v visit) asSpecified(apps ...*app) {
 	v.t.Helper()
 	v.asSpecifiedWithin(0, apps...)
 }
 
-// asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
+// asSpecifiedWithin is asSpecified for an operator that may be silent for longer. 0: for no longer than usual.
 func (v visit) asSpecifiedWithin(patience time.Duration, apps ...*app) {
 	v.t.Helper()
 	var phrases []string
@@ -143,7 +144,7 @@ func (v visit) asSpecifiedWithin(patience time.Duration, apps ...*app) {
 	})
 }
 
-// eventually waits until nothing is wrong any more.
+// eventually waits until nothing is wrong.
 func (v visit) eventually(patience time.Duration, expected string, wrong func() string) {
 	v.t.Helper()
 	look := func() (string, bool) {
@@ -171,8 +172,8 @@ func children() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// owner checks all that decides whether the garbage collector deletes a child. The collector itself learns of a new
-// kind within 30 s, which is too long to wait here.
+// owner checks everything that determines whether the garbage collector deletes a child. The garbage collector itself
+// discovers a new kind within 30 s, which is too long to wait here.
 func owner() frameworktypes.Feature {
 	return features.New("a WebApp is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
@@ -201,8 +202,8 @@ func owner() frameworktypes.Feature {
 					v.Fail(v.t, expected, "it has a finalizer, which would keep it: "+strings.Join(child.GetFinalizers(), ", "))
 				}
 			}
-			// With a finalizer of another controller a WebApp stays for a while after it was deleted, and its children may be
-			// deleted before it.
+			// With a finalizer of another controller, a deleted WebApp stays for a while, and its children may be deleted before
+			// it.
 			v.OK(v.t, "adding a finalizer", v.finalizers(a, `["`+keepIt+`"]`))
 			defer func() { _ = v.finalizers(a, "null") }()
 			v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
@@ -224,9 +225,9 @@ func (v visit) finalizers(a *app, list string) error {
 	return workload.IgnoreGone(err)
 }
 
-// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator
-// keeps creating some. A child that it creates once, because its cache was behind, is no fault: the garbage collector
-// finds it, too.
+// staysGone removes the children of a deleted WebApp, as the garbage collector does, and fails if the operator keeps
+// creating some. If it creates a child once because its cache was stale, that is no mistake: the garbage collector
+// finds the child, too.
 func (v visit) staysGone(a *app) {
 	v.t.Helper()
 	const most = 2

@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// drawing is what a WebApp of the way there and back is made to be.
+// drawing is the content of a WebApp for the round trip.
 type drawing struct {
 	image, description  string
 	port, replicas      int32
@@ -35,7 +35,7 @@ var descriptions = []string{
 	"", "x", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`, "Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
 }
 
-// drawing is the drawing with a number: each of the descriptions is that of one.
+// drawing returns the drawing with a number. Each description belongs to one drawing.
 func (v visit) drawing(number int, descriptions []string, ports []int32) drawing {
 	random := v.town.random
 	some := func(kinds ...string) map[string]string {
@@ -56,7 +56,7 @@ func (d drawing) String() string {
 		d.image, d.port, d.replicas, d.description, d.labels, d.annotations)
 }
 
-// in is the drawing as a spec of a version.
+// in returns the drawing as a spec of a version.
 func (d drawing) in(version schema.GroupVersionResource) map[string]any {
 	fields := spec(version, d.image, d.port, d.replicas)
 	if version == newer {
@@ -65,7 +65,7 @@ func (d drawing) in(version schema.GroupVersionResource) map[string]any {
 	return fields
 }
 
-// write makes an object what was drawn.
+// write returns a function that writes the drawing into an object.
 func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
 		fields := d.in(version)
@@ -78,8 +78,8 @@ func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.U
 	}
 }
 
-// lost says what of the metadata an object lacks that was drawn, or has too much in the version in which it was
-// written.
+// lost returns which drawn metadata an object lacks, or which metadata it has in addition in the version in which it
+// was written.
 func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
 	for what, pair := range map[string][2]map[string]string{
 		"labels": {d.labels, object.GetLabels()}, "annotations": {d.annotations, object.GetAnnotations()},
@@ -97,7 +97,8 @@ func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
 	return ""
 }
 
-// roundTrip writes WebApps in one version, has them read and written again in the other, and reads them in the first.
+// roundTrip writes WebApps in one version, reads and writes them in the other one, and reads them in the first one
+// again.
 func roundTrip() frameworktypes.Feature {
 	return features.New("there and back").
 		Assess("nothing is lost", check.Assess(assess(func(v visit) {
@@ -117,7 +118,7 @@ func roundTrip() frameworktypes.Feature {
 				if wrong := either(differs(older, d.in(webapps)), d.lost(older, false)); wrong != "" {
 					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, d))
 				}
-				// A client of the older version that changes what no version has a name of its own for.
+				// A client of the older version changes metadata for which no version has its own field.
 				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) {
 					d.labels = maps.Clone(d.labels)
 					d.labels["visited"] = "yes"
@@ -161,14 +162,14 @@ func roundTrip() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// usersAnnotations is about the annotations by which a conversion brings what v1alpha1 has no field for through that
-// version. A user may have written one of that name, in either version. To refuse it is right as well.
+// usersAnnotations checks the annotations with which a conversion carries fields through v1alpha1, which lacks them. A
+// user may have written an annotation with that name, in either version. An operator may also refuse it.
 func usersAnnotations(v visit) {
 	const expected = "what is written in v1beta1 is the same after it was read and written in v1alpha1, " +
 		"also an annotation that has the name of one of the conversion"
 	const description, another, mine = "The shop at the corner", "The shop in the park", "a note of a user"
 	a := v.createNewer(description)
-	carriers := v.read(webapps, a.NamespacedName).GetAnnotations() // it had none of its own
+	carriers := v.read(webapps, a.NamespacedName).GetAnnotations() // the WebApp had none before
 	isRefused := func(err error) bool {
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 	}
@@ -214,7 +215,7 @@ func usersAnnotations(v visit) {
 	}
 }
 
-// longestDescription is the maxLength of the description in the CRD; 0: it has none.
+// longestDescription returns the maxLength of the description in the CRD. 0: it has none.
 func (v visit) longestDescription() int {
 	v.t.Helper()
 	definition, err := v.town.Dynamic.Resource(definitions).Get(v.ctx, definitionName, metav1.GetOptions{})
@@ -237,7 +238,7 @@ func either(one, other string) string {
 	return other
 }
 
-// onlyNewer is about the field that only the newer version has: clients of the older one do not know that it is there.
+// onlyNewer checks the field that only the newer version has. Clients of the older version do not know it.
 func onlyNewer() frameworktypes.Feature {
 	return features.New("the description").
 		Assess("stays when a client of v1alpha1 writes", check.Assess(assess(func(v visit) {

@@ -18,8 +18,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp was
-// created.
+// foreign is a Deployment or a Service of another owner that has the name of a WebApp, in its state before the WebApp
+// was created.
 type foreign struct {
 	*workload.Foreign
 	of *app
@@ -36,14 +36,14 @@ func (v visit) untouched(all ...*foreign) {
 	}
 }
 
-// The ways in which an object is foreign.
+// These are the reasons why an object is foreign.
 const (
 	noOwner  = workload.NoOwner
 	another  = workload.AnotherController
 	anothers = "has another WebApp as its controller"
 )
 
-// owners are the owner references of a foreign object.
+// owners returns the owner references of a foreign object.
 func (v visit) owners(a *app, ownership string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
 	switch ownership {
@@ -57,7 +57,7 @@ func (v visit) owners(a *app, ownership string) (owners []metav1.OwnerReference)
 	return owners
 }
 
-// foreignService makes a Service that is not the operator's, with the name that a WebApp will have.
+// foreignService creates a Service that is not the operator's, with the name of a future WebApp.
 func (v visit) foreignService(a *app, ownership string) *foreign {
 	v.t.Helper()
 	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, ownership, v.owners(a, ownership))
@@ -65,8 +65,8 @@ func (v visit) foreignService(a *app, ownership string) *foreign {
 	return &foreign{Foreign: made, of: a}
 }
 
-// foreignDeployment makes a Deployment that is not the operator's, and waits until the controller of Deployments is
-// done with it.
+// foreignDeployment creates a Deployment that is not the operator's, and waits until the Deployment controller has
+// finished it.
 func (v visit) foreignDeployment(a *app, replicas int32, ownership string) *foreign {
 	v.t.Helper()
 	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, ownership, v.owners(a, ownership))
@@ -77,7 +77,8 @@ func (v visit) foreignDeployment(a *app, replicas int32, ownership string) *fore
 	return &foreign{Foreign: made, of: a}
 }
 
-// blockedConditions are the conditions of a WebApp one of whose children has the name of a foreign object.
+// blockedConditions returns the expected conditions of a WebApp for which one child's name is taken by a foreign
+// object.
 func blockedConditions(f *foreign) []workload.Wanted {
 	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
 }
@@ -123,8 +124,8 @@ func (v visit) change(a *app) {
 	v.set(a)
 }
 
-// ownedBesides adds an owner reference to a foreign object: the WebApp whose name it has becomes an owner of it, as
-// `kubectl edit` can make it, and not its controller.
+// ownedBesides adds an owner reference to a foreign object: the WebApp with its name becomes an owner, as `kubectl
+// edit` can do it, but not its controller.
 func (v visit) ownedBesides(f *foreign) {
 	v.t.Helper()
 	reference := metav1.OwnerReference{
@@ -192,7 +193,8 @@ func foreignDeployment() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// obstructed makes two WebApps, to one of which a Service is in the way, and to the other one a Deployment.
+// obstructed creates two WebApps. The name of one is taken by a foreign Service, and the name of the other one by a
+// foreign Deployment.
 func (v visit) obstructed() (service, deployment *foreign) {
 	v.t.Helper()
 	service = v.foreignService(v.town.draw(plans), noOwner)
@@ -218,7 +220,7 @@ func foreignStays() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// healPatience is how long an operator may wait before it tries again.
+// healPatience is how long an operator may wait before it retries.
 const healPatience = 20 * time.Second
 
 func foreignGoes() frameworktypes.Feature {
@@ -234,8 +236,8 @@ func foreignGoes() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// keepIt is a finalizer that keeps a child whose WebApp is gone: whether the garbage collector has heard of WebApps by
-// then is left to luck.
+// keepIt is a finalizer that keeps a child whose WebApp is gone. Otherwise it would depend on chance whether the
+// garbage collector knows WebApps by then.
 const keepIt = "team.example.com/keep-it"
 
 func earlierWebApp() frameworktypes.Feature {
@@ -277,7 +279,7 @@ func earlierWebApp() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// scenario is the lab in one story. A foreign object is not touched on a bad day either.
+// scenario is the lab in one story. A foreign object must not be touched on a bad day either.
 func scenario(v visit) {
 	const patience = 10 * time.Second
 	a, b := v.town.draw(plans), v.town.draw(plans)
@@ -317,10 +319,10 @@ func scenario(v visit) {
 	v.staysGone(b)
 }
 
-// waitFor is how often something is asked for that no watch reports.
+// waitFor is the interval at which state without a watch is read.
 const waitFor = 50 * time.Millisecond
 
-// podsOf are the Pods of a Deployment that live.
+// podsOf returns the living Pods of a Deployment.
 func (v visit) podsOf(d *appsv1.Deployment) []corev1.Pod {
 	v.t.Helper()
 	pods, err := v.town.PodsOf(v.ctx, d)
@@ -328,7 +330,7 @@ func (v visit) podsOf(d *appsv1.Deployment) []corev1.Pod {
 	return pods
 }
 
-// getReady says of Pods, as a kubelet would, that they run and are ready.
+// getReady writes the status of Pods as a kubelet would: they run and are ready.
 func (v visit) getReady(pods ...corev1.Pod) {
 	v.t.Helper()
 	for i := range pods {

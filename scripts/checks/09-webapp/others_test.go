@@ -20,11 +20,11 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// sidecarPort is the port of a container that was injected.
+// sidecarPort is the port of an injected container.
 const sidecarPort = 9090
 
-// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if
-// it reset them, it would fight with their owners.
+// othersFields lets other clients set fields of the children that the spec does not determine. They are not the
+// operator's: if it reset them, it would fight with their owners.
 func othersFields() frameworktypes.Feature {
 	return features.New("what others own is left alone").
 		Assess("while image and port change", check.Assess(assess(func(v visit) {
@@ -47,7 +47,7 @@ func othersFields() frameworktypes.Feature {
 				})
 				pod.InitContainers = append(pod.InitContainers, sidecar("sunscreen"))
 				parasol := sidecar("parasol")
-				parasol.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: sidecarPort}} // where a Service by this name would lead
+				parasol.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: sidecarPort}} // a Service would forward to this port by its name
 				pod.Containers = append([]corev1.Container{parasol}, append(pod.Containers, sidecar("lantern"))...)
 			})
 			v.editService(a, func(s *corev1.Service) {
@@ -95,22 +95,22 @@ func othersFields() frameworktypes.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// While late, the operator hears of each change after this time, and between a change of a WebApp and the edits of its
-// children so much passes.
+// late is the delay with which the operator sees each change. meanwhile is the time between a change of a WebApp and
+// the edits of its children.
 const (
 	late      = 400 * time.Millisecond
 	meanwhile = 150 * time.Millisecond
 )
 
-// setMeanwhile lets others edit the children of a WebApp after its spec has changed, and before the operator has heard
-// of either. When it hears of the spec, its cache has the children as they were before the edits.
+// setMeanwhile makes other clients edit the children of a WebApp after its spec has changed, and before the operator
+// sees either change. When the operator sees the spec, its cache has the children from before the edits.
 func setMeanwhile(v visit) {
 	const contact = "team.example.com/contact"
 	a, b := v.planned(), v.town.draw(plans)
 	v.forbidden(a)
 	v.Settle(v.ctx, v.t)
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
-		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}}, // each write, and so the first one
+		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}}, // and so the first write
 	}}))
 	v.create(b)
 	v.asSpecified(b)
@@ -143,8 +143,8 @@ func setMeanwhile(v visit) {
 	}
 }
 
-// lostInPod says what has become of what others have set in a Pod's template besides sidecars, if anything has. own is
-// the operator's container.
+// lostInPod returns what has been lost of the fields that other clients have set in a Pod's template, apart from
+// sidecars. own is the operator's container.
 func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string) {
 	var before, after []string
 	for _, c := range edited.Containers {
@@ -173,7 +173,7 @@ func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string
 	return lost
 }
 
-// lostSidecars says what has become of containers that were injected, if anything has.
+// lostSidecars returns what has been lost of injected containers.
 func lostSidecars(containers []corev1.Container, injected ...corev1.Container) (lost []string) {
 	for _, sidecar := range injected {
 		i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == sidecar.Name })

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// portTaken looks at a WebApp that was made before the first check.
+// portTaken checks a WebApp that was created before the first check.
 func portTaken() frameworktypes.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("and tried again later and later", check.Assess(assess(func(v visit) {
@@ -48,8 +48,8 @@ func portTaken() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// portHeals comes late: an operator that tries later and later has waited for some seconds before the port was given
-// back, and waits again.
+// portHeals comes late: an operator that backs off has waited for some seconds before the port was released, and waits
+// again.
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when its port is free, and when a quota is raised", check.Assess(assess(func(v visit) {
@@ -57,7 +57,7 @@ func portHeals() frameworktypes.Feature {
 			if s == nil {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
 			}
-			v.town.squatted = nil // whatever comes of it, no other check needs it
+			v.town.squatted = nil // whatever the result is, no other check needs it
 			v.BeganAt(s.Freed)
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
@@ -69,7 +69,7 @@ func portHeals() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// noNodePort draws a port that is no node port, above the range of node ports or below it.
+// noNodePort draws a port outside the range of node ports, above or below it.
 func (t *town) noNodePort() int32 {
 	const some = 20000
 	if t.random.IntN(2) == 0 {
@@ -113,15 +113,15 @@ func portRange() frameworktypes.Feature {
 type trouble struct {
 	of     *app
 	what   string
-	kind   string // the resource that is written
+	kind   string // the written resource
 	answer workload.Answer
 	// change makes the operator send the write; nil: the WebApp is created.
 	change func(*app)
-	// mentions is what else the message has.
+	// mentions are further texts that the message must contain.
 	mentions []string
 }
 
-// errorReported lets the API server answer with errors when children are created and updated.
+// errorReported makes the API server answer with errors when children are created and updated.
 func errorReported() frameworktypes.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
@@ -188,6 +188,6 @@ func errorReported() frameworktypes.Feature {
 			})
 			v.Settle(v.ctx, v.t)
 			v.OK(v.t, "raising a quota", v.town.Limit(v.ctx, yard, quotaName, workload.DeploymentCount, "1000"))
-			v.town.raised = a // a later check looks whether it has healed
+			v.town.raised = a // a later check tests whether it has healed
 		}))).Feature()
 }

@@ -26,8 +26,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// secondTry is how long an operator may take if its first create is refused: Kubernetes frees the node port of a
-// Service that was deleted a moment later, and what is refused is not tried again at once.
+// secondTry is how long an operator may take if its first create is refused. Kubernetes releases the node port of a
+// deleted Service a moment later, and an operator does not retry at once.
 const secondTry = 10 * time.Second
 
 func deletedChild() frameworktypes.Feature {
@@ -43,7 +43,7 @@ func deletedChild() frameworktypes.Feature {
 				service, _ := v.town.service(one)
 				services[one] = service.UID
 			}
-			v.Idle(v.ctx, v.t) // what comes now is an answer to the deletions
+			v.Idle(v.ctx, v.t) // later requests respond to the deletions
 			for one := range deployments {
 				v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
 			}
@@ -81,14 +81,14 @@ func (v visit) editService(a *app, change func(*corev1.Service)) *corev1.Service
 	return edited
 }
 
-// ours is the index of the container of the WebApp.
+// ours returns the index of the WebApp's container.
 func ours(d *appsv1.Deployment, image string) int {
 	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
 }
 
-// serviceEdits are hand edits of all that an operator sets in a Service, except the protocol of its port. For an
-// operator that applies, protocol and number are the key of a port: it must remove a port with an edited key first. The
-// check asks for this once, for the number of the Service's port, and not for the ports of the container.
+// serviceEdits are hand edits of everything that an operator sets in a Service, except the protocol of its port. For an
+// operator that uses apply, protocol and number are the key of a port: it must remove a port with an edited key first.
+// The check requires this once, for the number of the Service's port, and not for the ports of the container.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits),
 	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) {
 		s.Type = corev1.ServiceTypeLoadBalancer
@@ -101,13 +101,13 @@ var serviceEdits = append(slices.Clone(workload.ServiceEdits),
 	}},
 )
 
-// handEdit is an edit of a child by hand. undone says what is left of it; empty: nothing.
+// handEdit is an edit of a child by hand. undone returns what is left of it. Empty: nothing.
 type handEdit struct {
 	what   string
 	undone func() string
 }
 
-// drift edits one child of each of some WebApps: no other event then calls Reconcile for that WebApp.
+// drift edits one child of each of some WebApps: no other event triggers Reconcile for that WebApp.
 func drift() frameworktypes.Feature {
 	return features.New("a hand edit is undone").
 		Assess("of whatever the spec says", check.Assess(assess(func(v visit) {
@@ -165,7 +165,7 @@ func drift() frameworktypes.Feature {
 		Assess("and one of the status", check.Assess(assess(statusEdits))).Feature()
 }
 
-// statusText returns what the status of a WebApp says, without words and times.
+// statusText returns the content of a WebApp's status, without messages and times.
 func statusText(object *unstructured.Unstructured) string {
 	var parts []string
 	for _, of := range []string{availableType, degradedType} {
@@ -193,8 +193,8 @@ func messageEdit(object *unstructured.Unstructured) (string, error) {
 	return string(patch), err
 }
 
-// statusEdits lets another client write the status of WebApps: the conditions, the numbers, only messages, or nothing
-// at all. Whether the status was right before is for other checks.
+// statusEdits makes another client write the status of WebApps: the conditions, the numbers, only messages, or nothing
+// at all. Other checks test whether the status was correct before.
 func statusEdits(v visit) {
 	apps := []*app{v.planned(), v.planned(), v.planned(), v.planned()}
 	for _, a := range apps {
@@ -219,7 +219,7 @@ func statusEdits(v visit) {
 		}
 	}
 	if len(conditions) == 0 {
-		return // then there is no status that the operator could put back
+		return // then there is no status that the operator could restore
 	}
 	patches := []string{
 		fmt.Sprintf(`{"status":{"conditions":[%s]}}`, strings.Join(conditions, ",")),
@@ -231,7 +231,7 @@ func statusEdits(v visit) {
 		patch, err := messageEdit(read(apps[3]))
 		v.OK(v.t, "writing a patch", err)
 		patches, messages = append(patches, patch), ", changed the messages of the conditions of "+apps[3].Name
-	} else { // An operator may ignore changes of a message that is another one at each try. The next try corrects it.
+	} else { // An operator may ignore changes of a message that differs at each try. The next try corrects it.
 		apps = apps[:3]
 	}
 	before, edited := map[*app]string{}, map[*app]*unstructured.Unstructured{}
@@ -261,7 +261,8 @@ func statusEdits(v visit) {
 	})
 }
 
-// deploymentEdited says what is left of a hand edit of a Deployment; empty: nothing. An edit may have changed nothing.
+// deploymentEdited returns what is left of a hand edit of a Deployment. Empty: nothing. An edit may have changed
+// nothing.
 func (t *town) deploymentEdited(a *app, edited *appsv1.Deployment) string {
 	if wrong := t.wrong(a); wrong != "" {
 		return wrong
@@ -272,7 +273,7 @@ func (t *town) deploymentEdited(a *app, edited *appsv1.Deployment) string {
 	return ""
 }
 
-// serviceEdited says what is left of a hand edit of a Service that had this spec; empty: nothing.
+// serviceEdited returns what is left of a hand edit of a Service that had this spec. Empty: nothing.
 func (t *town) serviceEdited(a *app, edited *corev1.Service, before *corev1.ServiceSpec) string {
 	if wrong := t.wrong(a); wrong != "" {
 		return wrong
@@ -289,8 +290,8 @@ func (t *town) serviceEdited(a *app, edited *corev1.Service, before *corev1.Serv
 	return ""
 }
 
-// refusedRepairs lets the only writes that matter fail: those by which a hand edit is undone. Nothing else happens that
-// would give another chance to an operator which forgets an error, since the status stays as it is.
+// refusedRepairs makes the only writes that matter fail: those that undo a hand edit. Nothing else happens that would
+// give an operator that drops an error another chance, because the status does not change.
 func refusedRepairs(v visit) {
 	a, b := v.planned(), v.planned()
 	service, _ := v.town.service(b)

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// served needs no operator: it is about the CRD.
+// served checks the CRD, and needs no operator.
 func served() frameworktypes.Feature {
 	return features.New("the API server serves WebApps").
 		Assess("with the fields of the task", check.Assess(assess(func(v visit) {
@@ -46,7 +46,7 @@ func served() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// validates sends WebApps of a version that are never stored: what is asked for is a dry run.
+// validates sends WebApps of a version as dry runs, so that they are never stored.
 func (v visit) validates(version schema.GroupVersionResource) {
 	v.t.Helper()
 	port := portField(version)

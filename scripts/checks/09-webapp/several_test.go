@@ -29,14 +29,14 @@ func (v visit) apart(a, b *app) {
 	}
 }
 
-// selecting is the Service and the Deployment that there are for one of them.
+// selecting returns the Service and the Deployment of one of them.
 func (t *town) selecting(of *app) workload.Selecting {
 	service, _ := t.service(of)
 	deployment, _ := t.deployment(of)
 	return workload.Selecting{Owner: of.Name, Service: &service, Deployment: &deployment}
 }
 
-// longestName is how long the name of a Service may be.
+// longestName is the maximum length of a Service's name.
 const longestName = 63
 
 func twoWebApps() frameworktypes.Feature {
@@ -47,7 +47,7 @@ func twoWebApps() frameworktypes.Feature {
 			for _, one := range []*app{a, b, c} {
 				v.create(one)
 			}
-			// The longest names that Services may have, which differ at their end.
+			// These are names of the maximum length for Services, which differ at their end.
 			long, longer := v.town.draw(plans), v.town.draw(plans)
 			stem := a.Name + "-" + strings.Repeat("x", longestName-len(a.Name)-len("-")-len("a"))
 			long.Name, longer.Name, longer.image = stem+"a", stem+"b", long.image
@@ -69,12 +69,12 @@ func twoWebApps() frameworktypes.Feature {
 // crowd is how many WebApps are created and changed at once.
 const crowd = 8
 
-// many creates WebApps, and changes all of them, at once. No child may ever say what the spec of another WebApp says,
-// not even for a moment.
+// many creates WebApps, and changes all of them, concurrently. No child may ever have values from the spec of another
+// WebApp, not even for a moment.
 func many(v visit) {
 	deployments, services := v.record(workload.Deployments, plans), v.record(workload.Services, plans)
 	var apps []*app
-	images, ports := map[string]string{}, map[int64]string{} // of which WebApp they are
+	images, ports := map[string]string{}, map[int64]string{} // the WebApp that each belongs to
 	note := func(a *app) { images[a.image], ports[int64(a.port)] = a.Name, a.Name }
 	for range crowd {
 		a := v.town.draw(plans)
@@ -113,7 +113,7 @@ func many(v visit) {
 	}
 }
 
-// record records every state of the children of one kind in a namespace, from now on until the check ends.
+// record records every state of the children of one kind in a namespace, until the check ends.
 func (v visit) record(of schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
 	v.t.Helper()
 	client := v.town.Dynamic.Resource(of).Namespace(namespace)

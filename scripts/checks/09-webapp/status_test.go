@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scaleOf is the scale of a WebApp, as `kubectl scale` and an autoscaler read it.
+// scaleOf returns the scale of a WebApp, as `kubectl scale` and an autoscaler read it.
 func (v visit) scaleOf(a *app) autoscalingv1.Scale {
 	v.t.Helper()
 	object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{}, "scale")
@@ -37,8 +37,8 @@ func (v visit) scaleOf(a *app) autoscalingv1.Scale {
 	return is
 }
 
-// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back, and
-// again if the WebApp has changed meanwhile.
+// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it reads the scale and writes it, and
+// repeats that if the WebApp has changed in between.
 func (v visit) scaleTo(a *app, replicas int32) {
 	v.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -92,7 +92,7 @@ func names(pods []corev1.Pod) string {
 	return strings.Join(all, ", ")
 }
 
-// selector does with the scale what a horizontal Pod autoscaler does: it asks for the Pods by the selector.
+// selector uses the scale as a horizontal Pod autoscaler does: it lists the Pods by the selector.
 func selector() frameworktypes.Feature {
 	return features.New("an autoscaler finds the Pods").
 		Assess("and no others", check.Assess(assess(func(v visit) {
@@ -128,7 +128,7 @@ func selector() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// available plays the kubelet: no Pod starts here, and the check says which of them is ready.
+// available acts as the kubelet: no Pod starts here, and the check decides which of them is ready.
 func available() frameworktypes.Feature {
 	return features.New("Available tells whether all Pods are ready").
 		Assess("and run what the spec says", check.Assess(assess(func(v visit) {
@@ -158,7 +158,7 @@ func available() frameworktypes.Feature {
 			recording, err := v.town.Record(v.ctx, a.object)
 			v.OK(v.t, "watching "+a.Name, err)
 			defer recording.Stop()
-			// From the operator's first write on, its cache has what it has written only after a while.
+			// After the operator's first write, its cache has its own writes only after a delay.
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}},
 			}}))
@@ -185,7 +185,7 @@ func available() frameworktypes.Feature {
 }
 
 // refusedImage changes the image of a WebApp whose Pods are ready, while the API server answers the update of its
-// Deployment with an error, and changes it back.
+// Deployment with an error. Then it restores the image.
 func (v visit) refusedImage(a *app) {
 	v.t.Helper()
 	end, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
@@ -211,7 +211,7 @@ func (v visit) refusedImage(a *app) {
 	v.setImage(a, image)
 }
 
-// pods waits until a WebApp has as many Pods.
+// pods waits until a WebApp has so many Pods.
 func (v visit) pods(a *app, want int) []corev1.Pod {
 	v.t.Helper()
 	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
@@ -227,7 +227,7 @@ func (v visit) pods(a *app, want int) []corev1.Pod {
 	}
 }
 
-// podsInRollout waits until a WebApp has a Pod of its present image, and returns all of its Pods. On a busy machine the
+// podsInRollout waits until a WebApp has a Pod of its current image, and returns all of its Pods. On a busy machine the
 // first one comes long after the Deployment has the image.
 func (v visit) podsInRollout(a *app) []corev1.Pod {
 	v.t.Helper()
@@ -246,9 +246,9 @@ func (v visit) podsInRollout(a *app) []corev1.Pod {
 	}
 }
 
-// halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes
-// more of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all
-// of them run the new image.
+// halfRolledOut makes the existing new Pods ready. Unless the Deployment replaces all at once, it then creates more of
+// them, and keeps old Pods until these are ready, too: as many Pods are ready as requested, and not all of them run the
+// new image.
 func (v visit) halfRolledOut(a *app, recording *workload.Recording) {
 	v.t.Helper()
 	v.getReady(v.podsInRollout(a)...)
@@ -271,7 +271,7 @@ func (v visit) halfRolledOut(a *app, recording *workload.Recording) {
 	}
 }
 
-// rollOut lets each new Pod be ready, until the Deployment is done.
+// rollOut makes each new Pod ready, until the rollout is complete.
 func (v visit) rollOut(a *app) {
 	v.t.Helper()
 	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
@@ -289,9 +289,10 @@ func (v visit) rollOut(a *app) {
 }
 
 const (
-	// pagePatience is for an operator that has done its part: then a Pod starts, which takes its time on a busy machine.
+	// pagePatience is the time limit for an operator that has done its part: then a Pod starts, which takes time on a busy
+	// machine.
 	pagePatience = 40 * time.Second
-	// pagePoll is how often a page is asked: nothing reports its changes.
+	// pagePoll is the interval between two requests for a page, because nothing reports its changes.
 	pagePoll = 100 * time.Millisecond
 )
 
@@ -312,7 +313,7 @@ func (v visit) answers(a *app) {
 	}
 }
 
-// page is about a WebApp that was made before the first check: its Pod has had time.
+// page checks a WebApp that was created before the first check, so that its Pod has had time to start.
 func page() frameworktypes.Feature {
 	return features.New("the web server answers").
 		Assess("at the node port of the spec", check.Assess(assess(func(v visit) {
@@ -350,8 +351,8 @@ func page() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// forbidden waits until the Deployment of a WebApp says that a quota lets no Pod in. Kubernetes' own controllers write
-// that, and an operator may tell of it in the status: then nothing more changes.
+// forbidden waits until the Deployment of a WebApp reports that a quota forbids its Pods. Kubernetes' own controllers
+// write that, and an operator may report it in the status. From then on nothing changes any more.
 func (v visit) forbidden(a *app) {
 	v.t.Helper()
 	v.eventually(podPatience, "the Deployment of "+a.Name+" reports the quota", func() string {
@@ -362,7 +363,7 @@ func (v visit) forbidden(a *app) {
 	})
 }
 
-// untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
+// untilSeen is how long an operator takes to receive a change, so that it receives three changes and not one.
 const untilSeen = 50 * time.Millisecond
 
 func settles() frameworktypes.Feature {
@@ -389,7 +390,7 @@ func settles() frameworktypes.Feature {
 func (v visit) wroteNothing(since audit.Mark, expected string, about audit.Match) {
 	v.t.Helper()
 	others := func(e audit.Event) bool {
-		// A WebApp whose quota was raised heals at a time of the operator's own.
+		// A WebApp whose quota was raised heals at a time that the operator chooses.
 		heals := v.town.raised != nil && e.Name == v.town.raised.Name
 		return e.Resource != "leases" && !heals
 	}
@@ -419,7 +420,7 @@ func restart() frameworktypes.Feature {
 				func(e audit.Event) bool { return e.Name == a.Name })
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			// The checks after this one need it, whatever came of this one.
+			// Later checks need the operator, whatever the result of this one is.
 			return c.Operator.Start(ctx)
 		})).Feature()
 }

@@ -29,55 +29,55 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The namespaces of the checks.
+// These are the namespaces of the checks.
 const (
 	street  = "webapp-street"  // Pods run here
-	plans   = "webapp-plans"   // a quota lets no Pod in
-	suburb  = "webapp-suburb"  // another one of those
-	waiting = "webapp-waiting" // Pods are made, and never start
-	yard    = "webapp-yard"    // a quota lets no Deployment in, until it is raised
+	plans   = "webapp-plans"   // a quota forbids all Pods
+	suburb  = "webapp-suburb"  // a quota forbids all Pods here, too
+	waiting = "webapp-waiting" // Pods are created, and never start
+	yard    = "webapp-yard"    // a quota forbids all Deployments, until it is raised
 )
 
 var everywhere = []string{street, plans, suburb, waiting, yard}
 
-// quotaName is the name of the quota that lets no Deployment into the yard. The API server's answer has it.
+// quotaName is the name of the quota that forbids Deployments in the yard. The API server's error contains it.
 const quotaName = "no-deployments"
 
 // serverImage is a web server of the course. It listens on 8080.
 const serverImage = "operator-labs/lolcow:v1"
 
-// serverPort is where the image of every WebApp listens.
+// serverPort is the port at which the image of every WebApp listens.
 const serverPort = 8080
 
-// town is all WebApps of the run.
+// town holds all WebApps of the run.
 type town struct {
 	*workload.Owners
 	random *rand.Rand
 	ports  *workload.Ports
-	// resources are those of the API group, as discovery lists them: without WebApps there is nothing to watch, and
-	// Owners is nil.
+	// resources are the resources of the API group, as discovery lists them. Without WebApps there is nothing to watch,
+	// and Owners is nil.
 	resources []metav1.APIResource
 	names     int
-	// first is a WebApp with a Pod that runs, and squatted one whose port is taken. They are made before the first check,
-	// since they need time, and stay until they have been looked at. Nil: there is none.
+	// first is a WebApp with a running Pod, and squatted is one whose port is taken. They are created before the first
+	// check, because they need time, and stay until they have been checked. Nil: there is none.
 	first    *app
 	squatted *squat
-	// raised is a WebApp whose Deployment a quota did not let in, and since has been raised.
+	// raised is a WebApp whose Deployment a quota forbade. The quota has been raised since.
 	raised *app
-	// veterans are WebApps from before the upgrade, and upgraded says that it has started: from then on each version has
-	// to be converted.
+	// veterans are WebApps from before the upgrade, and upgraded means that the upgrade has started: from then on each
+	// version has to be converted.
 	veterans []veteran
 	upgraded bool
 }
 
-// squat is a WebApp whose node port another Service has for a while.
+// squat is a WebApp whose node port is taken by another Service for a while.
 type squat struct {
 	*workload.Occupation
 	*app
 
-	// still are the versions of the WebApp and of its Deployment, since when they have been the same. Labelled is the
-	// WebApp as it was when it got a label after that, and asked a mark from before the label. Changed says how Degraded
-	// was when the operator had tried again.
+	// still holds the versions of the WebApp and of its Deployment, and since when they have not changed. labelled is the
+	// WebApp when it got a label after that, and asked is a mark from before the label. changed describes Degraded after
+	// the operator's next try.
 	still    string
 	since    time.Time
 	labelled *unstructured.Unstructured
@@ -89,7 +89,7 @@ type townKey struct{}
 
 func townOf(ctx context.Context) *town { return ctx.Value(townKey{}).(*town) }
 
-// openTown makes the namespaces, and the WebApps that need time.
+// openTown creates the namespaces, and the WebApps that need time.
 func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 	t := &town{random: rand.New(rand.NewPCG(uint64(suite.Seed), 9))} //nolint:gosec // a seed must draw the same each time
 	client, err := discovery.NewDiscoveryClientForConfig(suite.Config)
@@ -104,7 +104,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 		t.resources = list.APIResources
 	}
 	if !t.serves(webapps.Resource) {
-		return t, nil // That is for the first check to tell.
+		return t, nil // The first check reports that.
 	}
 	if t.Owners, err = workload.Open(ctx, suite.Config, webapps, suite.NodeFollows); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 		t.Limit(ctx, yard, quotaName, workload.DeploymentCount, "0")); err != nil {
 		return nil, err
 	}
-	// What comes of them is for the checks.
+	// The checks report their results.
 	if t.RunsPods() {
 		first := t.draw(street)
 		first.image = serverImage
@@ -144,7 +144,7 @@ func (t *town) lag() time.Duration {
 	return t.Lag()
 }
 
-// squat makes a WebApp whose node port another Service has.
+// squat creates a WebApp whose node port another Service has.
 func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
 	s = &squat{app: t.draw(suburb)}
 	taken := []workload.Wanted{
@@ -159,21 +159,21 @@ func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err err
 }
 
 const (
-	// stillFor is how long nothing has happened to a WebApp that is reported, until it gets a label: a message with a time
-	// in it is another one then.
+	// stillFor is how long nothing has happened to a reported WebApp before it gets a label: a message that contains a
+	// time differs by then.
 	stillFor = 1500 * time.Millisecond
-	// afterTry is how long an operator has for the status after it has tried again.
+	// afterTry is how long an operator may take to write the status after its next try.
 	afterTry = 300 * time.Millisecond
 )
 
-// tryAgain labels a WebApp that the operator has reported some seconds ago, and remembers how its status is after the
-// next try. A label calls most operators; others try again by themselves.
+// tryAgain labels a WebApp that the operator has reported some seconds ago, and records its status after the next try.
+// The label triggers most operators, and others retry by themselves.
 func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all bool, err error) {
 	if s.labelled == nil {
 		deployment, made := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
 		object, there := t.Get(s.NamespacedName)
 		if !made || !there || !workload.Forbidden(&deployment) {
-			return false, nil // then the status may still change
+			return false, nil // the status may still change
 		}
 		if still := deployment.ResourceVersion + " " + object.GetResourceVersion(); still != s.still {
 			s.still, s.since = still, time.Now()
@@ -204,22 +204,22 @@ func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all 
 	return len(tries) > 0 && time.Since(tries[0].Time) >= afterTry, nil
 }
 
-// app is a WebApp as the checks want it.
+// app is a WebApp in the state that the checks want.
 type app struct {
 	types.NamespacedName
 	image    string
 	port     int32
 	replicas int32
-	silent   bool                       // replicas are not stated; then they are 1
-	before   []string                   // images that it had
-	object   *unstructured.Unstructured // as it was when the check wrote it last
+	silent   bool                       // replicas are not set, and are therefore 1
+	before   []string                   // its earlier images
+	object   *unstructured.Unstructured // the state when the check last wrote it
 }
 
 func (a *app) generation() int64 { return a.object.GetGeneration() }
 
 var shops = []string{"bakery", "cinema", "florist", "garage", "library", "museum", "office", "school", "tavern"}
 
-// draw draws a WebApp that is not there yet.
+// draw draws a WebApp that does not exist yet.
 func (t *town) draw(namespace string) *app {
 	t.names++
 	name := fmt.Sprintf("%s-%d", shops[t.random.IntN(len(shops))], t.names)
@@ -236,10 +236,10 @@ func (t *town) drawImage() string {
 	return fmt.Sprintf("registry.example.com/%s/front:v%d", shops[t.random.IntN(len(shops))], 100+t.random.IntN(900))
 }
 
-// New is the object of a WebApp.
+// New returns the object of a WebApp.
 func (a *app) New() *unstructured.Unstructured { return a.in(webapps) }
 
-// portField is what a version calls the port.
+// portField returns the name of the port's field in a version.
 func portField(version schema.GroupVersionResource) string {
 	if version == newer {
 		return "port"
@@ -247,7 +247,7 @@ func portField(version schema.GroupVersionResource) string {
 	return "nodePortNumber"
 }
 
-// in is the object of a WebApp in a version.
+// in returns the object of a WebApp in a version.
 func (a *app) in(version schema.GroupVersionResource) *unstructured.Unstructured {
 	spec := map[string]any{"image": a.image, portField(version): int64(a.port)}
 	if !a.silent {
@@ -267,17 +267,17 @@ func (t *town) kept(name types.NamespacedName) bool {
 		t.raised != nil && name == t.raised.NamespacedName
 }
 
-// cleanUp removes what a check has left, but for what later checks need.
+// cleanUp deletes the remains of a check, except what later checks need.
 func (t *town) cleanUp(ctx context.Context) error {
-	// After the upgrade it is the submission's conversion that decides what can be read and so removed. Nothing of the lab
-	// comes then.
+	// After the upgrade, the submission's conversion determines what can be read and therefore deleted. No check of the
+	// lab itself follows then.
 	if t.Owners == nil || t.upgraded {
 		return nil
 	}
 	return t.Wipe(ctx, t.kept, everywhere...)
 }
 
-// visit is a check in the town: the words in which checks are written.
+// visit is a check in the town. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	ctx  context.Context
@@ -302,7 +302,7 @@ func (v visit) create(a *app) *app {
 	return a
 }
 
-// planned creates a WebApp where no Pod may be, and waits until its children are right.
+// planned creates a WebApp where Pods are forbidden, and waits until its children are correct.
 func (v visit) planned() *app {
 	v.t.Helper()
 	a := v.create(v.town.draw(plans))
@@ -310,7 +310,7 @@ func (v visit) planned() *app {
 	return a
 }
 
-// set changes a WebApp to what it now is for us, by one patch.
+// set changes a WebApp to the state that we want, by one patch.
 func (v visit) set(a *app) {
 	v.t.Helper()
 	a.silent = false
@@ -339,7 +339,7 @@ func (v visit) setReplicas(a *app, replicas int32) {
 	v.set(a)
 }
 
-// gonePatience is how long a WebApp that is deleted may take to go.
+// gonePatience is how long a deleted WebApp may take to disappear.
 const gonePatience = 10 * time.Second
 
 // remove deletes a WebApp, and waits until it is removed.
@@ -352,20 +352,20 @@ func (v visit) remove(a *app) {
 	})
 }
 
-// statusPatience is how long an operator may be silent until a condition is right.
+// statusPatience is how long an operator may be silent until a condition is correct.
 const statusPatience = 5 * time.Second
 
-// podPatience is statusPatience for what Kubernetes' own controllers must have done before, which takes its time on a
-// busy machine.
+// podPatience is statusPatience for conditions that depend on Kubernetes' own controllers, which take time on a busy
+// machine.
 const podPatience = 20 * time.Second
 
-// The types of conditions.
+// These are the types of conditions.
 const (
 	availableType = "Available"
 	degradedType  = "Degraded"
 )
 
-// conditions waits until conditions of a WebApp are as wanted, for its present generation.
+// conditions waits until conditions of a WebApp are as wanted, for its current generation.
 func (v visit) conditions(a *app, why string, all ...workload.Wanted) {
 	v.t.Helper()
 	v.conditionsWithin(a, why, statusPatience, all...)

@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// newer is the version that the extension adds, and definitions where it stands.
+// newer is the version that the extension adds, and definitions is the resource that declares it.
 var (
 	newer       = webapps.GroupResource().WithVersion("v1beta1")
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -35,28 +35,27 @@ var (
 
 const definitionName = "webapps.apps.lva.io"
 
-// How many WebApps there are before the upgrade, and how many are drawn for the way there and back.
+// These constants are how many WebApps exist before the upgrade, and how many are drawn for the round trip.
 const (
 	veteranCount = 4
 	draws        = 10
 )
 
-// migrationBegins is for how long the first write of a migration is waited for.
+// migrationBegins is how long the check waits for the first write of a migration.
 const migrationBegins = 2 * time.Second
 
-// veteran is a WebApp that was stored before the upgrade, and its resource version then.
+// veteran is a WebApp that was stored before the upgrade, with its resource version at that time.
 type veteran struct {
 	*app
 	before string
 }
 
-// get reads a WebApp in a version. That is a request of its own each time: what a watch knows has been converted
-// before.
+// get reads a WebApp in a version. It always sends a request, because a watch's objects have already been converted.
 func (v visit) get(version schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	return v.town.Dynamic.Resource(version).Namespace(name.Namespace).Get(v.ctx, name.Name, metav1.GetOptions{})
 }
 
-// read is get that must work.
+// read is get, and fails the check on an error.
 func (v visit) read(version schema.GroupVersionResource, name types.NamespacedName) *unstructured.Unstructured {
 	v.t.Helper()
 	object, err := v.get(version, name)
@@ -64,8 +63,8 @@ func (v visit) read(version schema.GroupVersionResource, name types.NamespacedNa
 	return object
 }
 
-// edit reads a WebApp in a version, changes it, and writes it in that version, again if another client was faster.
-// change gets the object as read.
+// edit reads a WebApp in a version, changes it, and writes it in that version. It retries if another client was faster.
+// change gets the object as it was read.
 func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName,
 	change func(*unstructured.Unstructured),
 ) *unstructured.Unstructured {
@@ -75,7 +74,7 @@ func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedNa
 	return written
 }
 
-// tryEdit is edit that may be refused.
+// tryEdit is edit, and returns an error.
 func (v visit) tryEdit(
 	version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured),
 ) (written *unstructured.Unstructured, err error) {
@@ -91,12 +90,13 @@ func (v visit) tryEdit(
 	return written, err
 }
 
-// spec is what a WebApp says in a version, in words.
+// spec returns the spec of a WebApp in a version.
 func spec(version schema.GroupVersionResource, image string, port, replicas int32) map[string]any {
 	return map[string]any{"image": image, portField(version): int64(port), "replicas": int64(replicas)}
 }
 
-// differs says how the spec of an object differs from what is wanted; empty: in nothing. An empty description is none.
+// differs returns how the spec of an object differs from the wanted one. Empty: it does not. An empty description
+// counts as none.
 func differs(object *unstructured.Unstructured, want map[string]any) string {
 	got, _, _ := unstructured.NestedMap(object.Object, "spec")
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -121,7 +121,7 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// stored is the version in which the definition stores, those that it serves, and those in which anything may be
+// stored returns the version in which the definition stores, those that it serves, and those in which objects may be
 // stored.
 func (v visit) stored() (storage string, served, storedVersions []string) {
 	v.t.Helper()
@@ -143,7 +143,7 @@ func (v visit) stored() (storage string, served, storedVersions []string) {
 	return storage, served, storedVersions
 }
 
-// twoVersions upgrades the cluster: from here on there are two versions, and no check of the lab itself comes any more.
+// twoVersions upgrades the cluster. From here on there are two versions, and no check of the lab itself follows.
 func twoVersions() frameworktypes.Feature {
 	return features.New("two versions").
 		Assess("of objects that were there before", check.Assess(assess(func(v visit) {
@@ -176,7 +176,7 @@ func twoVersions() frameworktypes.Feature {
 					}
 				}
 			}
-			// An operator that migrates begins when it starts. One that does not is for another check.
+			// An operator that migrates begins at its start. Another check reports one that does not.
 			for wait := time.Now().Add(migrationBegins); !refused.Load() && time.Now().Before(wait); {
 				v.Pause(v.ctx, v.t, waitFor)
 			}
@@ -190,7 +190,7 @@ func twoVersions() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an
+// refusedMigration makes the API server answer the operator's first write of a WebApp, which is its migration, with an
 // error, until end is called. refused reports whether there was such a write.
 func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	v.t.Helper()
@@ -205,7 +205,7 @@ func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	return end, refused
 }
 
-// sameScale fails unless a WebApp has the same scale in both versions: an autoscaler may name either.
+// sameScale fails unless a WebApp has the same scale in both versions, because an autoscaler may use either.
 func (v visit) sameScale(a *app) {
 	v.t.Helper()
 	v.eventually(statusPatience, fmt.Sprintf("%s has the same scale in v1alpha1 and in v1beta1", a.Name), func() string {
@@ -239,7 +239,7 @@ func (v visit) createNewer(description string) *app {
 	return a
 }
 
-// works waits until the operator has made the children of a WebApp, in whatever version it was written.
+// works waits until the operator has created the children of a WebApp, whatever version it was written in.
 func (v visit) works(a *app) {
 	v.t.Helper()
 	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d",
@@ -256,11 +256,12 @@ func (v visit) works(a *app) {
 	})
 }
 
-// migrationPatience is how long an operator may be silent until it has migrated what is stored: its first write has
-// failed, and it is in no hurry to try again.
+// migrationPatience is how long an operator may be silent until it has migrated the stored objects: its first write has
+// failed, and it may wait before it retries.
 const migrationPatience = 20 * time.Second
 
-// migrated is about what was stored before the upgrade. Whatever is written since then is stored in the new version.
+// migrated checks the objects that were stored before the upgrade. Everything that is written since then is stored in
+// the new version.
 func migrated() frameworktypes.Feature {
 	return features.New("what is stored").
 		Assess("is stored in the new version, all of it", check.Assess(assess(func(v visit) {

@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The kind's identity is the lecture's.
+// Identity of the kind, as the lecture defines it.
 var (
 	webapps = schema.GroupVersionResource{Group: "apps.lva.io", Version: "v1alpha1", Resource: "webapps"}
 	kind    = webapps.GroupVersion().WithKind("WebApp")
@@ -78,8 +78,8 @@ func TestWebApp(t *testing.T) {
 	})
 }
 
-// roleSuffices asks for a right, too, that only API servers with the admission plugin
-// OwnerReferencesPermissionEnforcement ask for.
+// roleSuffices also requires a right that only API servers with the admission plugin
+// OwnerReferencesPermissionEnforcement check.
 func roleSuffices() types.Feature {
 	return features.New("the role is enough").
 		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).
@@ -98,7 +98,7 @@ func roleSuffices() types.Feature {
 		}))).Feature()
 }
 
-// leastPrivilege looks at the names of a rule's resources, too, where the rule is for definitions of all kinds.
+// leastPrivilege also checks that the operator may write only the definition of WebApps.
 func leastPrivilege(may func(audit.Right) bool) types.Feature {
 	return features.New("the role allows no more than is needed").
 		Assess("in the whole run", check.AllowsNoMore(may).Steps()[0].Func()).
@@ -120,8 +120,8 @@ func leastPrivilege(may func(audit.Right) bool) types.Feature {
 		}))).Feature()
 }
 
-// mayMigrate reports whether a correct operator may need a right to migrate what is stored: it writes all WebApps, and
-// says so in their definition.
+// mayMigrate reports whether a correct operator may need a right to migrate stored objects: it writes all WebApps, and
+// updates the status of their definition.
 func mayMigrate(r audit.Right) bool {
 	write := r.Verb == "update" || r.Verb == "patch"
 	switch r.Group + "/" + r.Resource {
