@@ -27,12 +27,12 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// defaultFolder is what is applied to a cluster.
+// defaultFolder is the folder that is applied to a cluster.
 const defaultFolder = "config/default"
 
-// manifests are the objects of a folder with a kustomization, and of those that it names. Patches and prefixes are left
-// out: the files agree with each other before kustomize has changed anything. Files that are not there are left out,
-// too: the role may not be generated yet.
+// manifests returns the objects of a folder with a kustomization, and of the folders that it names. It leaves out
+// patches and prefixes: the files agree with each other before kustomize has changed anything. It also leaves out
+// missing files, because the role may not be generated yet.
 func (v *visit) manifests(folder string) (objects []unstructured.Unstructured) {
 	v.t.Helper()
 	var kustomization struct {
@@ -74,8 +74,8 @@ func (v *visit) manifests(folder string) (objects []unstructured.Unstructured) {
 	return objects
 }
 
-// nodesRead adds to a check of the role that the markers generate that the account of the DaemonSet may read
-// AuthorizedKeys, and nothing else.
+// nodesRead extends a check of the role that the markers generate: the account of the DaemonSet may read
+// AuthorizedKeys, and do nothing else.
 func nodesRead(role types.Feature) types.Feature {
 	both := features.New(role.Name())
 	for _, step := range role.Steps() {
@@ -83,7 +83,7 @@ func nodesRead(role types.Feature) types.Feature {
 	}
 	return both.Assess("and that of the nodes allows reading", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
-		v := &visit{Check: c, ctx: ctx, t: t} // it needs no node, and no policy that was withdrawn is in its way
+		v := &visit{Check: c, ctx: ctx, t: t} // it needs no node, and a withdrawn policy does not affect it
 		const expected = "the account of the DaemonSet in config/manager may list and watch AuthorizedKeys, and nothing else"
 		objects := v.manifests(defaultFolder)
 		accounts, granted := accountsOf(objects, "DaemonSet"), []string{}
@@ -111,10 +111,10 @@ func nodesRead(role types.Feature) types.Feature {
 	})).Feature()
 }
 
-// nodeResources are what a controller on a node may read.
+// nodeResources are the resources that a controller on a node may read.
 var nodeResources = []string{keysResource.Resource, keysResource.Resource + "/status"}
 
-// accountsOf are the accounts of the Pods of workloads of a kind.
+// accountsOf returns the accounts of the Pods of workloads of a kind.
 func accountsOf(objects []unstructured.Unstructured, kind string) (accounts []string) {
 	for _, object := range objects {
 		if object.GetKind() != kind {
@@ -129,8 +129,8 @@ func accountsOf(objects []unstructured.Unstructured, kind string) (accounts []st
 	return accounts
 }
 
-// rulesOf are those of all roles that are bound to an account, or to a group that it is in, and elsewhere the roles
-// that are not among the objects.
+// rulesOf returns the rules of all roles that are bound to an account, or to a group that includes it. elsewhere are
+// the bound roles that are not among the objects.
 func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv1.PolicyRule, elsewhere []string) {
 	for _, object := range objects {
 		var binding rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
@@ -158,7 +158,7 @@ func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv
 	return rules, elsewhere
 }
 
-// words are a rule in words.
+// words returns a rule in words.
 func words(rule rbacv1.PolicyRule) string {
 	return english.WordSeries(rule.Verbs, "and") + " of " + english.WordSeries(slices.Concat(rule.Resources, rule.NonResourceURLs), "and")
 }

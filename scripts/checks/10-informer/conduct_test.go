@@ -23,18 +23,18 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been asked
+// scenarioPatience is how long an operator may be silent in the scenario: a fault may just have killed it, or asked it
 // to retry later.
 const scenarioPatience = 10 * time.Second
 
-// lists matches what the operator asks for to fill its cache.
+// lists matches the requests with which the operator fills its cache.
 func (v *visit) lists() audit.Match {
 	return v.ByOperator().And(func(e audit.Event) bool {
 		return e.Resource == keysResource.Resource && e.Verb == "list" && e.Code < 300
 	})
 }
 
-// deletedAt is when the API server was asked to delete an object.
+// deletedAt returns when the API server received the request to delete an object.
 func (v *visit) deletedAt(name string) time.Time {
 	for _, e := range v.Audit.Since(0, audit.On(keysResource.Group, keysResource.Resource)) {
 		if e.Verb == "delete" && e.Name == name {
@@ -44,7 +44,8 @@ func (v *visit) deletedAt(name string) time.Time {
 	return time.Now()
 }
 
-// shortResync is the shortest that client-go allows, and resyncPatience how long an operator with that may take.
+// shortResync is the shortest resync period that client-go allows, and resyncPatience is how long an operator with that
+// period may take.
 const (
 	shortResync    = time.Second
 	resyncPatience = 6 * time.Second
@@ -56,7 +57,7 @@ func resync() types.Feature {
 			v.restart(shortResync, func() {})
 			ada, grace := v.add("ada"), v.add("grace")
 			v.holds("two AuthorizedKeys were created")
-			// What the controller still has to do would repair the file as well.
+			// The controller's remaining work would repair the file as well.
 			v.Idle(v.ctx, v.t)
 			v.foreign = "# I was here\n"
 			v.write(v.foreign + lineOf(ada, v.drawKey()) + "\n" + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + "\n" +
@@ -73,15 +74,15 @@ func resync() types.Feature {
 		Teardown(check.Teardown(stopped)).Feature()
 }
 
-// How long the API server does not answer the list with which a cache begins: until the operator has waited for it for
-// emptyFor, and listHeld at most.
+// These constants limit how long the API server delays its answer to the list with which a cache begins: until the
+// operator has waited emptyFor for it, but no longer than listHeld.
 const (
 	listHeld = 2 * time.Second
 	emptyFor = 200 * time.Millisecond
 	listLook = 10 * time.Millisecond
 )
 
-// askedForList is when the operator has first asked for the AuthorizedKeys since then, whether it got an answer or not.
+// askedForList returns when the operator first listed the AuthorizedKeys since then, whether it got an answer or not.
 func (v *visit) askedForList(since time.Time) (at time.Time, asked bool) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
@@ -94,15 +95,15 @@ func (v *visit) askedForList(since time.Time) (at time.Time, asked bool) {
 	return time.Time{}, false
 }
 
-// stillHeld reports whether the operator can't have got an answer to that yet. On a busy machine it may have got one
-// before the check has looked at what it does without.
+// stillHeld reports whether the answer to that list must still be delayed. On a busy machine the operator may have got
+// the answer before the check has tested what it does without.
 func (v *visit) stillHeld(since time.Time) bool {
 	v.t.Helper()
 	at, asked := v.askedForList(since)
 	return asked && time.Since(at) < listHeld
 }
 
-// holdList has the API server hold its first answers, and returns the time from when on.
+// holdList makes the API server delay its first answers, and returns the time of the beginning.
 func (v *visit) holdList() time.Time {
 	v.t.Helper()
 	began := time.Now()
@@ -112,8 +113,8 @@ func (v *visit) holdList() time.Time {
 	return began
 }
 
-// awaitList waits until the operator has asked for the AuthorizedKeys, for scenarioPatience at most. An operator that
-// has not begun yet knows no SIGTERM.
+// awaitList waits until the operator has listed the AuthorizedKeys, for scenarioPatience at most. An operator that has
+// not started yet does not handle SIGTERM.
 func (v *visit) awaitList(since time.Time) {
 	v.t.Helper()
 	for time.Since(since) < scenarioPatience {
@@ -180,8 +181,8 @@ func whileDown() types.Feature {
 		}))).Feature()
 }
 
-// endsWithin is how soon a controller has to end, and busyLags how many times the lag of a busy machine anything may
-// take besides.
+// endsWithin is how quickly a controller has to end. On a busy machine it gets the lag, multiplied by busyLags, in
+// addition.
 const (
 	endsWithin = 3 * time.Second
 	busyLags   = 10
@@ -232,9 +233,9 @@ func shutdown() types.Feature {
 		}))).Feature()
 }
 
-// How many AuthorizedKeys have no status yet when the controller is asked to end, and how long the API server takes for
-// each write: a controller that writes them all before it ends takes several times as long as it may, also with five
-// workers.
+// These constants are how many AuthorizedKeys have no status yet when the controller is asked to end, and how long the
+// API server takes for each write. A controller that writes them all before it ends takes several times as long as it
+// may, even with five workers.
 const (
 	muchToDo  = 40
 	writeHeld = 500 * time.Millisecond
@@ -251,7 +252,7 @@ func (v *visit) awaitWrite(since time.Time) {
 		})
 }
 
-// ends fails the check unless the operator ends when it is asked to, and calls that no failure.
+// ends fails the check unless the operator ends when it is asked to, and does not report that as a failure.
 func (v *visit) ends(meanwhile string) {
 	v.t.Helper()
 	began, most := time.Now(), endsWithin+busyLags*v.Lag()
@@ -267,7 +268,7 @@ func (v *visit) ends(meanwhile string) {
 	}
 }
 
-// labelChanges is how often labels change in all. A rate limiter of client-go lets 100 items pass, and then ten per
+// labelChanges is the total number of label changes. A rate limiter of client-go allows 100 items, and then ten per
 // second.
 const labelChanges = 300
 
@@ -292,7 +293,7 @@ func (v *visit) labelOften(names ...string) {
 func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v *visit) {
-			v.restart(0, func() {}) // a controller whose clock is off must not look without a pause
+			v.restart(0, func() {}) // a controller without a resync must not retry without a pause
 			ada := v.add("ada")
 			key := v.drawKey()
 			for range 4 { // five lines have 120 orders, and four with the same key and time still have 24
@@ -307,7 +308,7 @@ func settles() types.Feature {
 			for name := range v.keys {
 				v.accepted(name, metav1.ConditionTrue, filePatience)
 			}
-			v.Idle(v.ctx, v.t) // it comes to rest at the end
+			v.Idle(v.ctx, v.t) // the operator comes to rest at the end
 			_, mark := v.node.since(0)
 			began := v.Audit.Now()
 			v.labelOften(slices.Collect(maps.Keys(v.keys))...)
@@ -324,7 +325,7 @@ func settles() types.Feature {
 				v.Fail(v.t, expected+"the controller writes nothing for "+english.WordSeries(others, "and")+", no status and no Event",
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
-			// The inode does not show it: the next file may get that of the last one.
+			// The inode does not show it, because the next file may reuse the inode of the last one.
 			if replaced := v.node.replaced(mark); replaced > 1 {
 				v.Fail(v.t, expected+"the controller replaces the file once",
 					fmt.Sprintf("it was replaced by one with the same content, %d times in all", replaced))

@@ -58,14 +58,14 @@ func changed() types.Feature {
 		}))).Feature()
 }
 
-// labelEach is the time between two changes of labels. A controller may wait for a moment without an event, as long as
-// it does not wait for ever.
+// labelEach is the time between two changes of labels. A controller may wait for a moment without events, as long as it
+// does not wait forever.
 const labelEach = 100 * time.Millisecond
 
 // repairedAfterEvents fails the check unless the controller compares the file even after events that change no key.
 func (v *visit) repairedAfterEvents(name string) {
 	v.t.Helper()
-	v.Idle(v.ctx, v.t) // what the controller still has to do would repair the file as well
+	v.Idle(v.ctx, v.t) // its remaining work would repair the file as well
 	v.removeFile()
 	v.label(name)
 	v.holds("another program had removed the file, and a label of " + name + " has changed since")
@@ -74,7 +74,7 @@ func (v *visit) repairedAfterEvents(name string) {
 	v.holds("another program had changed the file, and an annotation of " + name + " has changed since")
 }
 
-// keepLabelling changes the labels of AuthorizedKeys all the time, until stop is called.
+// keepLabelling changes the labels of AuthorizedKeys continuously, until stop is called.
 func (v *visit) keepLabelling(names ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(v.ctx)
 	var labelling sync.WaitGroup
@@ -84,7 +84,7 @@ func (v *visit) keepLabelling(names ...string) (stop func()) {
 		for n := 0; ; n++ {
 			for _, name := range names {
 				patch := fmt.Appendf(nil, `{"metadata":{"labels":{"shift":"%d"}}}`, n)
-				// One that fails is an event less.
+				// A failed change only means one event less.
 				_, _ = v.node.keys.Patch(ctx, name, apitypes.MergePatchType, patch, metav1.PatchOptions{})
 			}
 			select {
@@ -102,7 +102,7 @@ func deleted() types.Feature {
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
 			ada, grace := v.add("ada"), v.add("grace")
 			v.holds("two AuthorizedKeys were created")
-			// With what the controller still has to do it would notice the deletion, too.
+			// During its remaining work the controller would notice the deletion, too.
 			v.Idle(v.ctx, v.t)
 			v.remove(ada)
 			v.holds(ada + " was deleted")
@@ -111,8 +111,8 @@ func deleted() types.Feature {
 		}))).Feature()
 }
 
-// tombstone: the operator's watch breaks off, and an object is deleted before the operator lists again. The list no
-// longer has the object, and no event says why.
+// tombstone deletes an object while the operator's watch is broken, before the operator lists again. The list no longer
+// has the object, and no event explains why.
 func tombstone() types.Feature {
 	return features.New("a key that is deleted while the watch is away").
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
@@ -122,8 +122,8 @@ func tombstone() types.Feature {
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
 				}}))
-				// With the write of its status the watches break. It is deleted as well, so that no other event makes the operator
-				// look at the file.
+				// The watches break at the write of its status. It is deleted as well, so that no other event makes the operator
+				// check the file.
 				began, mark := time.Now(), v.Audit.Now()
 				last := v.add("last")
 				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed, func() (string, bool) {

@@ -19,14 +19,14 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// others is what an administrator may have written.
+// others is a possible text of an administrator.
 const others = "# The keys of the night shift.\n\n" +
 	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJfPV1Da0pCbGwpyxq5QT4h6ZbWrtQZhxkJLVIbpaZ5C root@rescue \n" +
 	"  from=\"192.0.2.0/24\",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHpcLs6KEyjS1L0yzR4UsBSfvsFjMJ5Bv8YJJJkHqZ3h " +
 	mark + " is no mark here\n" +
 	"# " + mark + "nobody\n\t\nwhatever this is"
 
-// scannerLimit is how long a line may be for a bufio.Scanner, in bytes. sshd takes longer ones.
+// scannerLimit is the maximum length of a line for a bufio.Scanner, in bytes. sshd accepts longer ones.
 const scannerLimit = 64 << 10
 
 // Many long comments make a file of more than 4 MiB. A controller that reads at most 4 MiB of it loses its end.
@@ -35,7 +35,8 @@ const (
 	longCommentLength = 100 << 10
 )
 
-// drawOthers is a file of lines of others: one of each kind, in an order of this run, and no line break at the end.
+// drawOthers returns a file with foreign lines: one of each kind, in the order of this run, without a line break at the
+// end.
 func (v *visit) drawOthers() string {
 	v.t.Helper()
 	lines := append(strings.Split(others, "\n"),
@@ -59,8 +60,8 @@ func (v *visit) drawOthers() string {
 	return strings.Join(lines, "\n")
 }
 
-// ghosts are lines of the controller for which there is no AuthorizedKey, however they came to look like this: the mark
-// begins their last word.
+// ghosts returns lines of the controller for which there is no AuthorizedKey, whatever their origin is: the mark is the
+// beginning of their last word.
 func (v *visit) ghosts() string {
 	v.t.Helper()
 	key := v.drawKey()
@@ -71,7 +72,7 @@ func (v *visit) ghosts() string {
 	}, "\n")
 }
 
-// besides are files of others in the folder of the file, by name: what administrators and editors leave there. A
+// besides returns foreign files in the folder of the file, by name, such as administrators and editors leave there. A
 // controller may have a pattern for its temporary files, which none of these may match.
 func (v *visit) besides() map[string]string {
 	drawn := fmt.Sprint(100000 + v.random.IntN(900000))
@@ -85,7 +86,7 @@ func (v *visit) besides() map[string]string {
 	return files
 }
 
-// with is a file with one more line, somewhere before its last one.
+// with returns a file with one more line, somewhere before its last one.
 func (v *visit) with(content, line string) string {
 	lines := strings.Split(content, "\n")
 	return strings.Join(slices.Insert(lines, v.random.IntN(len(lines)), line), "\n")
@@ -129,21 +130,21 @@ func foreignLines() types.Feature {
 			v.foreign = others + "\n"
 			v.write(v.foreign)
 			ada := v.addWritten("ada")
-			v.Idle(v.ctx, v.t) // what it writes now, it has read before
-			// Not its mode: root reads any file. A link to itself can't be opened, even by root.
+			v.Idle(v.ctx, v.t) // its later writes are based on a newer read
+			// Changing its mode is not enough, because root reads any file. A link to itself can't be opened, even by root.
 			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
 			v.changeKey(ada)
-			v.Settle(v.ctx, v.t) // the status tells more exactly when it has seen the change, and is for another check
+			v.Settle(v.ctx, v.t) // the status would show more exactly when it has seen the change, but another check tests the status
 			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
 				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
 			}
 			v.write(v.foreign)
-			v.changeKey(ada) // that it tries again without an event is for another check to say
+			v.changeKey(ada) // another check tests that it retries without an event
 			v.holds("for a moment the file could not be read, and the key of " + ada + " has changed since")
 		}))).Feature()
 }
 
-// keep fails the check unless the other files in the folder are what they were.
+// keep fails the check unless the other files in the folder are unchanged.
 func (v *visit) keep(besides map[string]string) {
 	v.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(besides)) {

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// The kind's identity is the lecture's.
+// Identity of the kind, as the lecture defines it.
 var (
 	keysResource = schema.GroupVersionResource{Group: "node.chrishein.com", Version: "v1alpha1", Resource: "authorizedkeys"}
 	keysKind     = keysResource.GroupVersion().WithKind("AuthorizedKey")

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ordinaryTypes are the types of keys that each ssh-keygen makes, and tokenTypes those of keys that a hardware token
-// keeps.
+// ordinaryTypes are the types of keys that each ssh-keygen creates, and tokenTypes are the types of keys on hardware
+// tokens.
 var (
 	ordinaryTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA}
 	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 )
 
-// newKey makes a public key. It is never used to log in, so no private one need belong to it.
+// newKey creates a public key. It is never used to log in, so it needs no private key.
 func newKey(algorithm string) (ssh.PublicKey, error) {
 	onCurve := func(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 		private, err := ecdsa.GenerateKey(curve, cryptorand.Reader)
@@ -43,8 +43,8 @@ func newKey(algorithm string) (ssh.PublicKey, error) {
 	case ssh.KeyAlgoECDSA521:
 		public, err = onCurve(elliptic.P521())
 	case ssh.KeyAlgoRSA:
-		// A parser can't tell an odd number from the product of two primes, which take a while to find. 1024 bits are the
-		// fewest that ssh-keygen makes.
+		// A parser can't distinguish an odd number from the product of two primes, which takes a while to find. 1024 bits are
+		// the minimum of ssh-keygen.
 		modulus := make([]byte, 128)
 		_, err = cryptorand.Read(modulus)
 		modulus[0], modulus[127] = modulus[0]|0x80, modulus[127]|1

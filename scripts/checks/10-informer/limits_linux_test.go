@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultACL is the attribute of a folder that limits the rights of new files in it, in place of the umask (acl(5)).
+// defaultACL is the attribute of a folder that limits the permissions of new files in it, instead of the umask
+// (acl(5)).
 const defaultACL = "system.posix_acl_default"
 
-// ownerAlone is a default ACL that gives rights to the owner alone: version 2, and the entries user::rwx, group::---
-// and other::---, as linux/posix_acl_xattr.h has them.
+// ownerAlone is a default ACL that gives permissions only to the owner: version 2, and the entries user::rwx,
+// group::--- and other::---, in the format of linux/posix_acl_xattr.h.
 var ownerAlone = []byte{
 	2, 0, 0, 0,
 	1, 0, 7, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
@@ -29,8 +30,8 @@ var ownerAlone = []byte{
 	32, 0, 0, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
 }
 
-// restrictNewFiles has new files in the folder get no rights for group and others, until widen is called. It imitates a
-// umask, since no process can change that of another one. It reports false where that is not possible.
+// restrictNewFiles denies group and others all permissions for new files in the folder, until widen is called. It
+// imitates a umask, because no process can change the umask of another one. It reports false if that is not possible.
 func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 	change := func(do func(folder int) error) error {
 		return n.within(func(root *os.Root) error {
@@ -49,7 +50,7 @@ func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 }
 
 // limitFiles makes writes of the operator beyond a file size, in bytes, fail with EFBIG until lift is called, as they
-// fail with ENOSPC on a full disk. It reports false where that is not possible.
+// fail with ENOSPC on a full disk. It reports false if that is not possible.
 func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	before := map[int]unix.Rlimit{}
 	lift = func() (err error) {
@@ -67,7 +68,7 @@ func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 			err = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(size, limit.Cur), Max: limit.Max}, nil)
 		}
 		if err != nil {
-			_ = lift() // a limit that stays ends with its process
+			_ = lift() // a remaining limit ends with its process
 			return nil, false
 		}
 		before[pid] = limit
@@ -75,7 +76,7 @@ func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	return lift, len(before) > 0
 }
 
-// operators are the processes that were started with our file: the operator, and its supervisor if it has one.
+// operators returns the processes that were started with our file: the operator, and its supervisor if it has one.
 func (n *node) operators() (pids []int) {
 	entries, _ := os.ReadDir("/proc") // without it, nothing is possible
 	for _, entry := range entries {
@@ -120,7 +121,7 @@ func TestNewFilesAreRestricted(t *testing.T) {
 // A program whose arguments contain our file can't write a file larger than the limit, until the limit is lifted.
 func TestFilesAreLimited(t *testing.T) {
 	n := &node{folder: t.TempDir()}
-	// For each line that it reads, it writes 2 KiB into the file, and prints whether it could.
+	// The script writes 2 KiB into the file for each line that it reads, and prints whether that succeeded.
 	const script = `trap "" XFSZ; while read -r line; do head -c 2048 /dev/zero >"$0/` +
 		fileName + `" 2>/dev/null && echo written || echo failed; done`
 	program := exec.CommandContext(t.Context(), "/bin/sh", "-c", script, n.folder, fileFlag+n.path())

@@ -16,18 +16,19 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// fileLimit is how large the file may be, in bytes: nearly twice the size of the largest one that a check writes.
+// fileLimit is the maximum size of the file, in bytes. It is nearly twice the size of the largest one that a check
+// writes.
 const fileLimit = 8 << 20
 
-// read reads the file as an operator may have left it. A device would have no end, and a pipe no beginning. Links are
-// followed inside of the folder only: the task asks for a file there that is replaced by a rename, so a right operator
-// makes no link at all.
+// read reads the file in the state in which the operator has left it. A device would have no end, and a pipe no
+// beginning. It follows links only inside of the folder: the task requires a file there that is replaced by a rename,
+// so a correct operator creates no link at all.
 func (n *node) read() ([]byte, error) {
 	content, err := limited.ReadFile(n.folder, fileName, fileLimit)
 	return content, n.explained(err)
 }
 
-// explained says what is in the place of the file, if it can't be read for that.
+// explained describes what exists in place of the file, if the file can't be read for that reason.
 func (n *node) explained(err error) error {
 	wrong, is := errors.AsType[*limited.FileError](err)
 	if !is {
@@ -43,7 +44,7 @@ func (n *node) explained(err error) error {
 	return fmt.Errorf("%s is %s: it must be a regular file of at most %d MB", fileName, what, fileLimit>>20)
 }
 
-// lines is a file as the task has it.
+// lines holds a file as the task describes it.
 type lines struct {
 	ours    []string
 	foreign string
@@ -62,7 +63,7 @@ func parse(content []byte) (found lines) {
 	return found
 }
 
-// isOurs recognizes a line of the controller by its last word. A comment has none.
+// isOurs recognizes a line of the controller by its last word. A comment is never one.
 func isOurs(line string) bool {
 	if strings.HasPrefix(strings.TrimSpace(line), "#") {
 		return false
@@ -71,7 +72,7 @@ func isOurs(line string) bool {
 	return len(words) > 0 && strings.HasPrefix(words[len(words)-1], mark)
 }
 
-// wrong says how the file differs from what it should be; empty: it does not. If the last foreign line had no line
+// wrong returns how the file differs from the expected one. Empty: it does not. If the last foreign line had no line
 // break, it may have got one.
 func (n *node) wrong(keys map[string]string, foreign string) string {
 	content, err := n.read()
@@ -112,10 +113,10 @@ func (n *node) wrong(keys map[string]string, foreign string) string {
 	return strings.Join(all, "; ")
 }
 
-// shownLines is how many wrong lines are shown: an operator may write thousands.
+// shownLines is the maximum number of wrong lines that are shown, because an operator may write thousands.
 const shownLines = 5
 
-// differ says of the first line that differs what has become of it; empty: none does.
+// differ describes the first line that differs. Empty: none does.
 func differ(found, wanted string) string {
 	if found == wanted {
 		return ""
@@ -143,5 +144,5 @@ func shorten(text string) string {
 	return text
 }
 
-// lineOf is the line of an AuthorizedKey, without its line break.
+// lineOf returns the line of an AuthorizedKey, without its line break.
 func lineOf(name, key string) string { return key + " " + mark + name }

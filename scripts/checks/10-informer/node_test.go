@@ -28,18 +28,18 @@ import (
 )
 
 const (
-	// fileName is that of the file, and mark begins the last word of the controller's lines in it.
+	// fileName is the name of the file, and mark is the beginning of the last word of the controller's lines in it.
 	fileName = "authorized_keys"
 	mark     = "authorizedkey:"
-	// fileFlag begins the argument that names the file.
+	// fileFlag is the beginning of the argument that names the file.
 	fileFlag = "--authorized-keys="
-	// never is a time between two resyncs that no run lasts.
+	// never is a resync period that is longer than any run.
 	never = 10 * time.Hour
-	// syncTimeout is for the first lists, which take some milliseconds.
+	// syncTimeout limits the first lists, which take some milliseconds.
 	syncTimeout = 10 * time.Second
 )
 
-// node is the file, and all AuthorizedKeys: views that watches keep.
+// node gives access to the file, and to all AuthorizedKeys, which watches keep up to date.
 type node struct {
 	keys      dynamic.ResourceInterface
 	suite     *check.Suite
@@ -49,13 +49,14 @@ type node struct {
 	names     int
 	created   []string // names of AuthorizedKeys that were created since the last clean-up
 	lag       check.Lag
-	// unusable is why the checks can't set where the operator's file is.
+	// unusable is why the checks can't set the path of the operator's file.
 	unusable error
-	// sameKeys says that the check same-key has passed, so that other checks may give several AuthorizedKeys the same key.
+	// sameKeys means that the check same-key has passed, so that other checks may give several AuthorizedKeys the same
+	// key.
 	sameKeys bool
-	// givenUp is the failure to write the file that the controller did not retry; empty: it retried all.
+	// givenUp is the failed write of the file that the controller did not retry. Empty: it retried all.
 	givenUp string
-	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only a check that it
+	// withdrawn waits until a withdrawn policy no longer has an effect. Nil: there is none. Only a check that the policy
 	// could disturb waits.
 	withdrawn func(context.Context) error
 
@@ -63,7 +64,7 @@ type node struct {
 	changed chan struct{}
 	events  []fsnotify.Event // of the file
 	drafts  []fsnotify.Event // of other files in its folder
-	// blocked gets the name of the next file that is made in the folder; see block.
+	// blocked receives the name of the next file that is created in the folder: see block.
 	blocked chan string
 }
 
@@ -71,11 +72,11 @@ type nodeKey struct{}
 
 func nodeOf(ctx context.Context) *node { return ctx.Value(nodeKey{}).(*node) }
 
-// openNode begins to watch, until the context ends, and starts the operator with a file of ours.
+// openNode begins to watch, until the context ends, and starts the operator with our file.
 func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	n := &node{suite: suite, changed: make(chan struct{})}
 	var err error
-	if n.folder, err = os.MkdirTemp(suite.Exchange, "authorized-keys-"); err != nil { // it is removed with the run, whatever ends it
+	if n.folder, err = os.MkdirTemp(suite.Exchange, "authorized-keys-"); err != nil { // removed with the run, whatever ends it
 		return nil, fmt.Errorf("making the folder of the file: %w", err)
 	}
 	if n.watcher, err = fsnotify.NewWatcher(); err != nil {
@@ -119,7 +120,7 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 		}
 		n.informers = append(n.informers, resource.informer)
 	}
-	// Until now it kept a file in its own folder. How it ends is for a check: some take long.
+	// Until now the operator kept a file in its own folder. A check tests how it ends, and some operators take long.
 	if err := suite.Operator.Kill(ctx); err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (n *node) start(ctx context.Context, resync time.Duration, flags ...string)
 // startWith is start with a file of another name, or without one.
 func (n *node) startWith(ctx context.Context, file string, resync time.Duration, flags ...string) error {
 	if n.unusable != nil {
-		return nil //nolint:nilerr // it runs without our file, and each check says so
+		return nil //nolint:nilerr // it runs without our file, which each check reports
 	}
 	flags = append([]string{fileFlag + file, "--resync=" + resync.String()}, flags...)
 	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: flags})
@@ -148,7 +149,7 @@ func (n *node) startWith(ctx context.Context, file string, resync time.Duration,
 
 func (n *node) path() string { return filepath.Join(n.folder, fileName) }
 
-// follow notes what happens to the file.
+// follow records the events of the file.
 func (n *node) follow(ctx context.Context) {
 	defer n.watcher.Close()
 	for {
@@ -167,7 +168,7 @@ func (n *node) follow(ctx context.Context) {
 			}
 			n.mutex.Unlock()
 			n.notify()
-		case _, open := <-n.watcher.Errors: // what it has missed the checks see by looking at the file
+		case _, open := <-n.watcher.Errors: // the checks detect missed events by reading the file
 			if !open {
 				return
 			}
@@ -177,7 +178,8 @@ func (n *node) follow(ctx context.Context) {
 	}
 }
 
-// block has a folder take the place of the file as soon as another file is made beside it, whose name is sent then.
+// block replaces the file by a folder as soon as another file is created next to it. It then sends the name of that
+// file.
 func (n *node) block() <-chan string {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -191,8 +193,8 @@ func (n *node) unblock() {
 	n.blocked = nil
 }
 
-// replaceByFolder is quick, since the operator is about to rename the draft. If that was quicker, the folder is not
-// made.
+// replaceByFolder is quick, because the operator is about to rename the draft. If the rename was quicker, it creates no
+// folder.
 func (n *node) replaceByFolder(draft string) {
 	_ = n.within(func(folder *os.Root) error {
 		return errors.Join(folder.Remove(fileName), folder.Mkdir(fileName, 0o700))
@@ -201,7 +203,7 @@ func (n *node) replaceByFolder(draft string) {
 	n.blocked = nil
 }
 
-// draftsMade is how many files were made beside the file so far.
+// draftsMade returns how many files were created next to the file so far.
 func (n *node) draftsMade() (made int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -213,14 +215,14 @@ func (n *node) draftsMade() (made int) {
 	return made
 }
 
-// draftsSoFar is a mark for draftNames and end.
+// draftsSoFar returns a mark for draftNames and end.
 func (n *node) draftsSoFar() int {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return len(n.drafts)
 }
 
-// draftNames are the names of the files that were created beside the file since a mark, without duplicates, in the
+// draftNames returns the names of the files that were created next to the file since a mark, without duplicates, in the
 // order of their first creation.
 func (n *node) draftNames(since int) (names []string) {
 	n.mutex.Lock()
@@ -233,7 +235,7 @@ func (n *node) draftNames(since int) (names []string) {
 	return names
 }
 
-// end says whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have
+// end returns whether a draft was renamed or removed since a mark. 0: neither. Before the mark, another draft may have
 // had its name.
 func (n *node) end(draft string, since int) (event fsnotify.Op) {
 	n.mutex.Lock()
@@ -253,21 +255,21 @@ func (n *node) notify() {
 	n.changed = make(chan struct{})
 }
 
-// Changed is closed when the file, an AuthorizedKey or an Event changes.
+// Changed returns a channel that is closed when the file, an AuthorizedKey or an Event changes.
 func (n *node) Changed() <-chan struct{} {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return n.changed
 }
 
-// since are the events after the first ones, and how many there are in all.
+// since returns the events after the first ones, and the total number of events.
 func (n *node) since(first int) (events []fsnotify.Event, all int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return slices.Clone(n.events[first:]), len(n.events)
 }
 
-// replaced is how often the file was replaced after as many events.
+// replaced returns how often the file was replaced after so many events.
 func (n *node) replaced(first int) (times int) {
 	events, _ := n.since(first)
 	for _, event := range events {
@@ -287,8 +289,8 @@ func (n *node) get(name string) *unstructured.Unstructured {
 	return object.(*unstructured.Unstructured)
 }
 
-// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion distinguishes a repeated one from
-// one that is known.
+// warnings returns the Warnings about an AuthorizedKey, by name. Their resourceVersion distinguishes a repeated one
+// from a known one.
 func (n *node) warnings(name string) map[string]string {
 	found := map[string]string{}
 	for _, object := range n.informers[1].GetStore().List() {
@@ -303,7 +305,7 @@ func (n *node) warnings(name string) map[string]string {
 	return found
 }
 
-// awaitWithdrawn waits until a policy that was withdrawn has no effect any more.
+// awaitWithdrawn waits until a withdrawn policy no longer has an effect.
 func (n *node) awaitWithdrawn(ctx context.Context) error {
 	if n.withdrawn == nil {
 		return nil
@@ -312,13 +314,14 @@ func (n *node) awaitWithdrawn(ctx context.Context) error {
 	return n.withdrawn(ctx)
 }
 
-// cleanTimeout is for the objects to go, and lineTimeout for their lines: a right operator takes some milliseconds.
+// cleanTimeout is how long the objects may take to disappear, and lineTimeout is how long their lines may take. A
+// correct operator takes some milliseconds.
 const (
 	cleanTimeout = 10 * time.Second
 	lineTimeout  = time.Second
 )
 
-// cleanUp removes all objects, waits for the operator to hear of it, and removes the file.
+// cleanUp deletes all objects, waits until the operator has seen that, and removes the file.
 func (n *node) cleanUp(ctx context.Context) error {
 	if err := errors.Join(n.suite.Faults.Disarm(ctx), n.start(ctx, never)); err != nil {
 		return err
@@ -326,8 +329,8 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if _, err := os.Lstat(n.path()); errors.Is(err, fs.ErrNotExist) && len(n.informers[0].GetStore().List()) == 0 {
 		return nil // nothing has happened
 	}
-	// By name: before it deletes a collection the API server makes sure that its own cache is not behind, which takes it
-	// up to 100 ms.
+	// It deletes by name: before the API server deletes a collection, it makes sure that its own cache is up to date,
+	// which takes up to 100 ms.
 	for _, name := range n.created {
 		err := n.keys.Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) && n.withdrawn != nil {
@@ -365,8 +368,8 @@ func (n *node) cleanUp(ctx context.Context) error {
 		large = len(content) > fullAt
 		return err == nil && len(parse(content).ours) == 0
 	})
-	// The operator may still write what it has read, so it must not run meanwhile. Writing a large file takes a while,
-	// even if no line of it is the operator's.
+	// The operator may still write what it has read, so it must not run during the removal. Writing a large file takes a
+	// while, even if no line of it is the operator's.
 	if done != nil || large {
 		if err := n.suite.Operator.Stop(ctx); err != nil {
 			return err
@@ -378,8 +381,8 @@ func (n *node) cleanUp(ctx context.Context) error {
 	return n.start(ctx, never)
 }
 
-// within does something in the folder of the file. The operator may write there, and beside it: no link of its leads us
-// elsewhere.
+// within runs a function in the folder of the file. The operator may write to this folder and to its neighbours, so
+// links of the operator must not lead out of the folder.
 func (n *node) within(do func(folder *os.Root) error) error {
 	exchange, err := os.OpenRoot(filepath.Dir(n.folder))
 	if err != nil {
@@ -394,7 +397,7 @@ func (n *node) within(do func(folder *os.Root) error) error {
 	return do(folder)
 }
 
-// empty removes the file, and what attempts that failed have left beside it.
+// empty removes the file, and temporary files that failed attempts have left next to it.
 func (n *node) empty() error {
 	err := n.within(func(folder *os.Root) error {
 		entries, err := fs.ReadDir(folder.FS(), ".")

@@ -36,9 +36,9 @@ func mode() types.Feature {
 				wrong := fileMode ^ modeBits[i]
 				v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, wrong) })
 				if v.stat().Mode() != wrong {
-					continue // this user, or this file system, has no such mode
+					continue // this user can't set the mode, or this file system does not support it
 				}
-				// A reason to look at the file, in which nothing but its mode is wrong.
+				// This change makes the operator check the file, in which only the mode is wrong.
 				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
 				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
 			}
@@ -55,18 +55,18 @@ func mode() types.Feature {
 		}))).Feature()
 }
 
-// modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always
-// read the file.
+// modeBits are bits by which a mode may differ from the correct one. Each bit alone makes it wrong. The owner can
+// always read the file.
 var modeBits = []fs.FileMode{
 	0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001, fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky,
 }
 
-// fileMode is what sshd wants: it opens the file as the user who logs in, and refuses one that others than its owner
-// may write.
+// fileMode is the mode that sshd requires: it opens the file as the user who logs in, and rejects one that other users
+// than its owner may write.
 const fileMode fs.FileMode = 0o644
 
-// hasMode waits until the file has its mode. A controller may set it after the file has its name: only the lines have
-// come by then.
+// hasMode waits until the file has its mode. A controller may set the mode after the rename. At that time only the
+// lines are certain.
 func (v *visit) hasMode(why string, patience time.Duration) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, why+": its mode is 0644 (-rw-r--r--)", patience, v.node.Changed, func() (string, bool) {
@@ -78,8 +78,8 @@ func (v *visit) hasMode(why string, patience time.Duration) {
 	})
 }
 
-// atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name,
-// and at what is left over.
+// atomic checks a change in three forms: through a descriptor of the old file, by the events of its name, and by the
+// remaining files.
 func atomic() types.Feature {
 	const expected = "the file is replaced by a rename, so a reader sees all of the old file or all of the new one"
 	return features.New("the file is replaced at once").
@@ -118,7 +118,7 @@ func atomic() types.Feature {
 		Assess("and nothing is left of an attempt that fails", check.Assess(assess(func(v *visit) {
 			v.removeAll()
 			began := v.node.draftsSoFar()
-			// A large file takes a while to write. In that time we can nearly always put the folder in its place.
+			// Writing a large file takes a while. In that time we can nearly always put the folder in its place.
 			large := strings.Repeat("# "+strings.Repeat("x", 1<<10)+"\n", largeLines)
 			ada := v.addWritten("ada")
 			for range attempts {
@@ -128,7 +128,7 @@ func atomic() types.Feature {
 				v.write(v.foreign)
 				mark := v.node.draftsSoFar()
 				blocked, since := v.node.block(), time.Now()
-				v.label(ada) // one event: a new key would have a new status, which is another event
+				v.label(ada) // this is only one event: a new key would have a new status, which is another event
 				var draft string
 				select {
 				case draft = <-blocked:
@@ -158,9 +158,9 @@ func atomic() types.Feature {
 		}))).Feature()
 }
 
-// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. It has failed to
-// write it since a time, and delays double, so the next attempt may be as far away as that time. The check retries
-// reports a controller that does not try again.
+// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. The controller has
+// failed to write it since a certain time. Delays double, so the next attempt may be as far away as that time. The
+// check retries reports a controller that does not retry.
 func (v *visit) triesAgain(name, failure string, since time.Time) {
 	v.t.Helper()
 	began := time.Now()
@@ -177,22 +177,21 @@ func (v *visit) triesAgain(name, failure string, since time.Time) {
 	v.Idle(v.ctx, v.t)
 }
 
-// label gives an AuthorizedKey another label.
+// label changes the label of an AuthorizedKey.
 func (v *visit) label(name string) {
 	v.t.Helper()
 	v.patch(name, fmt.Sprintf(`{"metadata":{"labels":{"shift":%q}}}`, v.drawName("shift")))
 }
 
-// fullAt is how large a file can become while the disk seems full, in bytes, and largeLines how many lines of 1 KiB a
-// large file has.
+// fullAt is the maximum size of a file while the disk seems full, in bytes, and largeLines is the number of lines of 1
+// KiB in a large file.
 const (
 	fullAt     = 64 << 10
 	largeLines = 512
 )
 
-// leavesNothingHalfWritten fails the check unless the file stays as it is while the controller can write only a part of
-// it, as on a full disk, and nothing else is left in its folder. It does nothing where we can't limit the size of a
-// file.
+// leavesNothingHalfWritten fails the check unless the file is unchanged while the controller can write only a part of
+// it, as on a full disk, and no other file is left in its folder. It does nothing if we can't limit the size of a file.
 func (v *visit) leavesNothingHalfWritten(name, large string) {
 	v.t.Helper()
 	const full = "while the controller can write only 64 KiB of a larger file, as on a full disk, "
@@ -219,7 +218,7 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 		left := v.left()
 		return "there is " + english.WordSeries(left[:min(len(left), shownLines)], "and"), len(left) == 0
 	})
-	// Another check reports lines of others that are lost in another way.
+	// Another check reports foreign lines that are lost for other reasons.
 	if found := parse([]byte(v.content())); found.foreign != large && (found.foreign != "" || len(found.ours) == 0) {
 		v.Fail(v.t, full+"the file stays as it is", fmt.Sprintf("it was cut: it has %s of the controller, and %d of the %d bytes of others",
 			english.Plural(len(found.ours), "line", ""), len(found.foreign), len(large)))
@@ -229,7 +228,7 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 }
 
 // removesOwn fails the check unless the controller removes the temporary files that it left when it was killed, at its
-// next start or with its next change of the file.
+// next start or at its next change of the file.
 func (v *visit) removesOwn(ada string, drafts []string) {
 	v.t.Helper()
 	v.foreign = ""
@@ -251,17 +250,17 @@ func (v *visit) removesOwn(ada string, drafts []string) {
 		})
 }
 
-// mostDrafts is how many temporary files a killed controller has left.
+// mostDrafts is the maximum number of temporary files that a killed controller has left.
 const mostDrafts = 3
 
-// alone is what is right when the file can't be replaced.
+// alone is the expectation for a file that can't be replaced.
 const alone = "nothing but the file is left in its folder, also if it can't be replaced, since there is a folder of that name"
 
-// attempts is how often something is tried that has to happen at the right moment: on a very busy machine we may come
+// attempts is how often a step is tried that has to happen at the right moment. On a very busy machine the check may be
 // too late.
 const attempts = 5
 
-// left are the names of what is in the folder besides the file.
+// left returns the names of everything in the folder besides the file.
 func (v *visit) left() (names []string) {
 	v.t.Helper()
 	entries, err := os.ReadDir(v.node.folder)

@@ -17,10 +17,10 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How long the API server refuses at most, and how long an operator must have waited at least once meanwhile: with a
-// delay that doubles from 5 ms it has tried eight times after 1.3 s, and waited for 640 ms before the last of them. One
-// that does not wait is held up by client-go's limit (five a second, after the first ten), and on a busy machine by
-// that.
+// These constants are how long the API server refuses at most, and how long an operator must have waited at least once
+// in that time. With a delay that doubles from 5 ms it has tried eight times after 1.3 s, and waited for 640 ms before
+// the last try. An operator without delays is slowed down by client-go's limit (five requests a second, after the first
+// ten), and on a busy machine by the machine.
 const (
 	refuseFor  = 2 * time.Second
 	refuseLook = 50 * time.Millisecond
@@ -28,31 +28,32 @@ const (
 	leastWait  = 400 * time.Millisecond
 )
 
-// How long a folder is in the place of the file at most, and how often the controller may have tried to replace it
-// meanwhile: with a delay that doubles from 5 ms it has tried seven times after 315 ms, and tries again 320 ms later.
-// One that gives up after five times does not.
+// These constants are how long a folder replaces the file at most, and how often the controller may have tried to
+// replace it in that time. With a delay that doubles from 5 ms it has tried seven times after 315 ms, and retries 320
+// ms later. One that gives up after five tries does not.
 const (
 	fileRefusedFor = 500 * time.Millisecond
 	fileTries      = 7
 )
 
-// refusals are the attempts to write the status of an object that were refused.
+// refusals describes the refused attempts to write the status of an object.
 type refusals struct {
 	tries int
-	// took is the time since the first one; 0: there was none.
+	// took is the time since the first attempt. 0: there was none.
 	took time.Duration
-	// second is the wait before the second one. Of all waits between two of them, shortest and longest are the extremes.
+	// second is the wait before the second attempt. shortest and longest are the extremes of all waits between two
+	// attempts.
 	second, shortest, longest time.Duration
-	// last is the fault that the last one met.
+	// last is the fault that the last attempt met.
 	last faults.Kind
 }
 
-// rarer reports whether they became rarer: one wait was long, and longer than the shortest one by a quarter. The first
-// one is not the measure, since on a busy machine it may be long, too.
+// rarer reports whether the attempts became rarer: one wait was long, and longer than the shortest one by a quarter.
+// The first wait is no measure, because on a busy machine it may be long, too.
 func (r refusals) rarer() bool { return r.longest >= leastWait && r.longest >= r.shortest+r.shortest/4 }
 
-// decided reports whether more attempts would change nothing. An operator that waits for a second at first needs some
-// seconds to show that it waits longer then, and on a busy machine each of the first two attempts may come late.
+// decided reports whether more attempts would change nothing. An operator with an initial delay of a second needs some
+// seconds to show that its delays grow, and on a busy machine each of the first two attempts may be late.
 func (r refusals) decided(began time.Time) bool {
 	switch r.tries {
 	case 0:
@@ -63,7 +64,7 @@ func (r refusals) decided(began time.Time) bool {
 	return r.rarer() || r.took >= max(refuseFor, 4*r.shortest)
 }
 
-// refusals are the refused attempts to write the status of an object since a time.
+// refusals returns the refused attempts to write the status of an object since a time.
 func (v *visit) refusals(name string, since time.Time) (found refusals) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
@@ -84,8 +85,8 @@ func (v *visit) refusals(name string, since time.Time) (found refusals) {
 	return found
 }
 
-// refusedInTurn lets each of the first writes fail in a different way, and then all others. No failure means that the
-// next attempt fails, too.
+// refusedInTurn makes each of the first writes fail in a different form, and then all others. No failure implies that
+// the next attempt fails, too.
 var refusedInTurn = faults.Schedule{Faults: []faults.Fault{
 	{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1},
 	{Kind: faults.Forbidden, Class: faults.Write, Service: faults.API, At: 2},
@@ -117,7 +118,7 @@ func retries() types.Feature {
 					refused.longest.Round(time.Millisecond), refused.shortest.Round(time.Millisecond), refused.last))
 			}
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
-			// Most operators look at a change at once. The next try may be 1.3 s away.
+			// Most operators reconcile a change at once. The next try may be 1.3 s away.
 			v.label(ada)
 			v.accepted(ada, metav1.ConditionTrue, scenarioPatience)
 			v.holds("an AuthorizedKey was created")
@@ -129,12 +130,12 @@ func retries() types.Feature {
 			}
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
-			// With an empty queue: what is left in it of the other step would write the file as well.
+			// The restart empties the queue: remaining items of the other step would write the file as well.
 			v.restart(never, v.obstruct)
 			before := v.node.draftsMade()
 			ada := v.add("ada")
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			// Each attempt makes a temporary file, or so it does in most controllers.
+			// In most controllers, each attempt creates a temporary file.
 			for began := time.Now(); v.node.draftsMade()-before < fileTries && time.Since(began) < fileRefusedFor; {
 				v.Pause(v.ctx, v.t, refuseLook)
 			}
@@ -143,12 +144,12 @@ func retries() types.Feature {
 		}))).Feature()
 }
 
-// How long an operator may wait before the second attempt, after earlier failures and a success. With a delay that
-// doubles from 5 ms it waits for 5 ms, and for 1.3 s if the success did not reset the delay. On a busy machine some
-// attempts may come late.
+// This is how long an operator may wait before the second attempt, after earlier failures and a success. With a delay
+// that doubles from 5 ms it waits for 5 ms, and for 1.3 s if the success did not reset the delay. On a busy machine
+// some attempts may be late.
 const (
 	freshWait   = 500 * time.Millisecond
-	freshFactor = 5 // times as long as it waited after its very first failure
+	freshFactor = 5 // multiple of its wait after its very first failure
 	freshRounds = 4
 	freshEnough = 2
 )

@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// The files that the student writes, and the group whose members may decide who logs in.
+// These are the files that the student writes, and the group whose members may decide who can log in.
 const (
 	roleFile   = "config/rbac/authorizedkey_editor_role.yaml"
 	policyFile = "config/policy/policy.yaml"
@@ -45,7 +45,7 @@ func (v *visit) file(path, expected string) []byte {
 	return content
 }
 
-// account makes a user who has these rights.
+// account creates a user with these rights.
 func (v *visit) account(rules []rbacv1.PolicyRule) *existing.Account {
 	v.t.Helper()
 	account, err := existing.NewAccount(v.ctx, v.Config, rules)
@@ -53,7 +53,7 @@ func (v *visit) account(rules []rbacv1.PolicyRule) *existing.Account {
 	return account
 }
 
-// as is a client of a user who is in these groups.
+// as returns a client for a user in these groups.
 func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
 	v.t.Helper()
 	config = rest.CopyConfig(config)
@@ -63,8 +63,8 @@ func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
 	return client
 }
 
-// named is a client of a user of this name who is in these groups. Whoever it is, it is in system:masters as well, so
-// that no role is in its way.
+// named returns a client for a user with this name, in these groups. The user is always in system:masters as well, so
+// that RBAC does not refuse its requests.
 func (v *visit) named(config *rest.Config, user string, groups ...string) *admission.Client {
 	v.t.Helper()
 	config = rest.CopyConfig(config)
@@ -72,16 +72,16 @@ func (v *visit) named(config *rest.Config, user string, groups ...string) *admis
 	return v.as(config, append(groups, "system:masters")...)
 }
 
-// user is a client of a user who has these rights.
+// user returns a client for a user with these rights.
 func (v *visit) user(rules []rbacv1.PolicyRule) *admission.Client {
 	v.t.Helper()
 	return v.as(v.account(rules).Config)
 }
 
-// nothing is a right that says nothing of AuthorizedKeys.
+// nothing is a right that does not concern AuthorizedKeys.
 var nothing = []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: []string{"get"}}}
 
-// everything is what an administrator's wildcard grants.
+// everything is the right that an administrator's wildcard grants.
 var everything = []rbacv1.PolicyRule{{APIGroups: []string{keysResource.Group}, Resources: []string{"*"}, Verbs: []string{"*"}}}
 
 // ask sends a request as a user, and fails the check unless the answer is as wanted.
@@ -183,7 +183,7 @@ func policy() types.Feature {
 			}
 			account := v.account(everything).Config
 			drawn := fmt.Sprintf("%x", v.Seed)
-			// The group may be anywhere in the list.
+			// The group may be at any position in the list.
 			admin, helper := v.as(account, "shift-"+drawn, admins, "helpdesk"), v.as(account, "helpdesk")
 			similar := []string{admins + "-" + drawn, drawn + "-" + admins, strings.ToUpper(admins)}
 			namesake := v.as(account, similar...)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An operator may leave anything in place of the file. The checks do not block on it, do not read it without end, and
-// say what is wrong with it.
+// An operator may leave anything in place of the file. The checks do not block on it, do not read it endlessly, and
+// report what is wrong with it.
 func TestSpecialFileIsNamed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {

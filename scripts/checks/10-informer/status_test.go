@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// accepted waits until the condition Accepted of an object has a status, for its present generation.
+// accepted waits until the condition Accepted of an object has a status, for its current generation.
 func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time.Duration) {
 	v.t.Helper()
 	reason := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ValidKey", metav1.ConditionFalse: "InvalidKey"}[want]
@@ -48,7 +48,7 @@ func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time
 		})
 }
 
-// warned waits until there is a Warning about each of these AuthorizedKeys, besides those that are known.
+// warned waits until there is a Warning about each of these AuthorizedKeys, besides the known ones.
 func (v *visit) warned(known map[string]string, names ...string) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted",
@@ -71,7 +71,7 @@ func status() types.Feature {
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.set(ada, v.drawKey())
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			// Of a new object with the name of an earlier one nothing is known yet. It begins with the same generation.
+			// Nothing is known yet about a new object with the name of an earlier one. It begins with the same generation.
 			v.remove(ada)
 			v.create(ada, "hello")
 			v.accepted(ada, metav1.ConditionFalse, filePatience)
@@ -88,7 +88,7 @@ func status() types.Feature {
 			v.accepted(grace, metav1.ConditionTrue, filePatience)
 			v.accepted(edsger, metav1.ConditionTrue, filePatience)
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.foreign = lineOf("ghost", v.drawKey()) // which this program must not know of
+			v.foreign = lineOf("ghost", v.drawKey()) // which this program must not know
 			v.write(v.foreign)
 			v.set(grace, v.drawKey())
 			v.set(edsger, "hello")
@@ -96,7 +96,7 @@ func status() types.Feature {
 			v.OK(v.t, "starting the operator with "+flag+" as in config/manager", v.node.startWith(v.ctx, "", shortResync))
 			v.create(mallory, "hello")
 			for name, want := range map[string]metav1.ConditionStatus{
-				grace: metav1.ConditionTrue, edsger: metav1.ConditionFalse, // they changed while no program ran
+				grace: metav1.ConditionTrue, edsger: metav1.ConditionFalse, // both changed while no program ran
 				ada: metav1.ConditionTrue, mallory: metav1.ConditionFalse,
 			} {
 				v.accepted(name, want, filePatience)
@@ -129,10 +129,10 @@ func status() types.Feature {
 		Teardown(check.Teardown(stopped)).Feature()
 }
 
-// stopped ends an operator that was started otherwise than usual.
+// stopped stops an operator that was started with unusual settings.
 func stopped(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) }
 
-// forms are valid ways to write a key: with different comments, or without one.
+// forms are functions that write a key in valid forms: with different comments, or without one.
 var forms = []func(key string) string{
 	func(key string) string { return key + " ada@laptop" },
 	func(key string) string { return strings.ReplaceAll(key, " ", "\t") + "\tada" },
@@ -163,7 +163,8 @@ func invalidKey() types.Feature {
 				}
 				v.warned(nil, names...)
 			}
-			// Half of them before a restart, and half after it: client-go sends ten requests at once, and then five a second.
+			// Half of them are created before a restart, and half after it: client-go sends ten requests at once, and then five
+			// a second.
 			create(map[string]string{
 				"two-lines":   key + "\n" + other,
 				"second-line": "# a comment\n" + key,
@@ -190,7 +191,7 @@ func invalidKey() types.Feature {
 				"other-type":   ssh.KeyAlgoRSA + " " + strings.Fields(key)[1],
 				"as-a-type":    "restrict " + strings.Fields(key)[1],
 			})
-			// Right ones: one as an id_ed25519.pub has it, and one whose comment looks like a mark.
+			// These are valid: one as in an id_ed25519.pub, and one whose comment looks like a mark.
 			v.add("ada")
 			imitator := v.drawName("imitator")
 			v.keys[imitator] = v.drawKey()

@@ -26,16 +26,16 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// visit is a check at the node: the words in which checks are written.
+// visit is a check at the node. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	ctx  context.Context
 	t    *testing.T
 	node *node
-	// keys are those that there are, by name; type and base64. foreign is what others have written into the file.
+	// keys are the existing keys, by name: type and base64. foreign is what others have written into the file.
 	keys    map[string]string
 	foreign string
-	// random draws what differs from run to run.
+	// random draws values that differ between runs.
 	random *rand.Rand
 }
 
@@ -53,7 +53,7 @@ func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// drawName is a name that was not there before.
+// drawName draws a name that was not used before.
 func (v *visit) drawName(person string) string {
 	v.node.names++
 	return fmt.Sprintf("%s-%d", person, v.node.names)
@@ -90,7 +90,7 @@ func (v *visit) create(name, text string) {
 	v.OK(v.t, "creating an AuthorizedKey", err)
 }
 
-// add creates an AuthorizedKey that is right, and returns its name.
+// add creates a valid AuthorizedKey, and returns its name.
 func (v *visit) add(person string) string {
 	v.t.Helper()
 	name, key := v.drawName(person), v.drawKey()
@@ -134,7 +134,7 @@ func (v *visit) remove(name string) {
 	delete(v.keys, name)
 }
 
-// removeAll deletes what an earlier step has left.
+// removeAll deletes the objects that an earlier step has left.
 func (v *visit) removeAll() {
 	v.t.Helper()
 	for _, o := range v.node.informers[0].GetStore().List() {
@@ -142,10 +142,10 @@ func (v *visit) removeAll() {
 	}
 }
 
-// filePatience is how long an operator may be silent until its file is right.
+// filePatience is how long an operator may be silent until its file is correct.
 const filePatience = 5 * time.Second
 
-// holds waits until the file is right.
+// holds waits until the file is correct.
 func (v *visit) holds(why string) {
 	v.t.Helper()
 	v.holdsWithin(why, filePatience)
@@ -159,7 +159,7 @@ func (v *visit) holdsWithin(why string, patience time.Duration) {
 	})
 }
 
-// wanted is what the file should be, in words.
+// wanted describes the expected file in words.
 func (v *visit) wanted() string {
 	var names []string
 	for name := range v.keys {
@@ -173,7 +173,7 @@ func (v *visit) wanted() string {
 		english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
 }
 
-// ownDraft is added to the name of the file for what write has written so far.
+// ownDraft is the suffix of the file that write is still writing.
 const ownDraft = ".draft"
 
 // write replaces the file as a careful administrator does.
@@ -184,21 +184,20 @@ func (v *visit) write(content string) {
 	})
 }
 
-// writeAtRest is write after the operator has settled: what it writes later, it has not read before.
+// writeAtRest is write after the operator has settled: everything that it writes later is based on a newer read.
 func (v *visit) writeAtRest(content string) {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)
 	v.write(content)
 }
 
-// inFolder does something in the folder of the file, which must work.
+// inFolder runs a function in the folder of the file, and fails the check on an error.
 func (v *visit) inFolder(doing string, do func(folder *os.Root) error) {
 	v.t.Helper()
 	v.OK(v.t, doing, v.node.within(do))
 }
 
-// obstruct puts a folder in the place of the file. Since the folder is not empty, not even root can replace it by a
-// rename.
+// obstruct replaces the file by a folder. The folder is not empty, so not even root can replace it by a rename.
 func (v *visit) obstruct() {
 	v.t.Helper()
 	v.inFolder("putting a folder in the place of the file", func(folder *os.Root) error {
@@ -206,13 +205,13 @@ func (v *visit) obstruct() {
 	})
 }
 
-// removeFile removes what is in the place of the file.
+// removeFile removes the file, or whatever exists in its place.
 func (v *visit) removeFile() {
 	v.t.Helper()
 	v.inFolder("removing what is in the place of the file", func(folder *os.Root) error { return folder.RemoveAll(fileName) })
 }
 
-// replaceBy has the name of the file lead to something else, without a moment in which there is no file.
+// replaceBy replaces the file by something else, without a moment in which there is no file.
 func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string) error) {
 	v.t.Helper()
 	v.inFolder(doing, func(folder *os.Root) error {
@@ -224,7 +223,7 @@ func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string
 	})
 }
 
-// content is what is in the file.
+// content returns the content of the file.
 func (v *visit) content() string {
 	v.t.Helper()
 	content, err := v.node.read()
@@ -239,7 +238,7 @@ func (v *visit) stat() fs.FileInfo {
 	return info
 }
 
-// restart stops the operator, lets something happen, and starts it.
+// restart stops the operator, calls meanwhile, and starts the operator.
 func (v *visit) restart(resync time.Duration, meanwhile func()) {
 	v.t.Helper()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))

@@ -16,9 +16,9 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// An operator backs off if it makes a pause of so long, after so many attempts at most. Its pauses have an end if
-// shortPauses of them in a row, from the first one of that length on, are shorter than longestPause; they have none
-// when longPauses are longer, of which one may be that of a machine that stalls.
+// An operator backs off if it makes a pause of a certain length, after a certain number of attempts at most. Its pauses
+// are bounded if, from the first pause of that length on, shortPauses of them in a row are shorter than longestPause.
+// They are unbounded if longPauses are longer. One of these may be caused by a stalled machine.
 const (
 	pause        = 300 * time.Millisecond
 	mostRetries  = 25
@@ -27,8 +27,8 @@ const (
 	longPauses   = 2
 )
 
-// pauses counts the pauses between attempts from the first one on that backs off, and the one since the last attempt:
-// how many were too long, and how many since then were not.
+// pauses counts the pauses between attempts, from the first one of sufficient length on, and the pause since the last
+// attempt: how many were too long, and how many since then were not.
 func pauses(attempts []faults.Entry) (long, short int, observed string) {
 	last := time.Since(attempts[len(attempts)-1].Time)
 	began, longest := false, last
@@ -49,7 +49,7 @@ func pauses(attempts []faults.Entry) (long, short int, observed string) {
 	return long, short, fmt.Sprintf("%d attempts, with pauses of up to %.1f s", len(attempts), longest.Seconds())
 }
 
-// sameAttempt is how far apart two requests are at most that belong to one attempt.
+// sameAttempt is the maximum distance between two requests of one attempt.
 const sameAttempt = 50 * time.Millisecond
 
 func backsOff() e2etypes.Feature {
@@ -88,15 +88,15 @@ func backsOff() e2etypes.Feature {
 	})
 }
 
-// resets is about a cloud that resets connections: the error of each attempt names another port. If the status has that
-// port, each attempt changes the status, and each change calls Reconcile.
+// resets checks the behaviour when a cloud resets connections: the error of each attempt names another port. If the
+// status has that port, each attempt changes the status, and each change triggers Reconcile.
 func (v visit) resets(o order) {
 	v.t.Helper()
 	v.ready("the instance of "+o.name+" runs", longPatience, o, metav1.ConditionTrue)
 	before := len(v.messagesOf(o))
 	v.arm(whole(faults.Reset)...)
 	v.began = time.Now()
-	v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`) // Whether it looks by itself is for other checks to say.
+	v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`) // Other checks test whether it looks by itself.
 	const expected = "while the cloud resets each connection, the operator tries again, and Ready has the same message for the same error"
 	v.until(expected, longPatience, func() (string, bool) {
 		attempts := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || !e.Injected })
@@ -113,9 +113,9 @@ func (v visit) resets(o order) {
 	}
 }
 
-// mostMessages is how many messages Ready may have while connections are reset: an operator may look for an instance or
-// launch it, and a connection may be reset while it writes or while it reads. After triesAtReset, one whose messages
-// all differ has had more.
+// mostMessages is how many messages Ready may have while connections are reset. An operator may look for an instance or
+// launch it, and a connection may be reset while it writes or while it reads. After triesAtReset, an operator whose
+// messages all differ has had more.
 const (
 	mostMessages = 4
 	triesAtReset = 8

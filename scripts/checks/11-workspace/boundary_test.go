@@ -32,11 +32,11 @@ func (b boundary) String() string {
 	return fmt.Sprintf("%s write %d (%s)", side, b.number, b.what)
 }
 
-// everyBoundary records the writes of one life, to Kubernetes and to the cloud, and then kills the operator at each of
-// their boundaries in turn, in another life each: before the first write, and after each one. Between two writes there
-// is one boundary, since nothing outside the operator can tell whether it died right after the one or right before the
-// other. (lab torture tries both.) A boundary is known by its number, and a conflict with a status that the operator
-// has not seen yet counts as well: a life that has one is lived again.
+// everyBoundary records the writes of one life, to Kubernetes and to the cloud. Then it kills the operator at each of
+// their boundaries in turn, each in another life: before the first write, and after each one. Between two writes there
+// is one boundary, because nothing outside the operator can distinguish whether it was killed right after the first or
+// right before the second. (lab torture tries both.) A boundary is identified by its number, and a conflict with a
+// status that the operator has not seen yet counts as well. A life with such a conflict is repeated.
 func everyBoundary() e2etypes.Feature {
 	return feature("the operator is killed at every write boundary", "in turn", func(v visit) {
 		v.bootsAtOnce()
@@ -79,11 +79,11 @@ func everyBoundary() e2etypes.Feature {
 	})
 }
 
-// mostLives is how often a boundary is tried at most, for an operator that does not always do the same.
+// mostLives is how often a boundary is tried at most, for an operator whose writes differ between lives.
 const mostLives = 3
 
-// written are the operator's writes since the check's last life began, in their order, and whether one of them was
-// refused.
+// written returns the operator's writes since the beginning of the check's last life, in order, and whether one of them
+// was refused.
 func (v visit) written() (writes []string, refused bool) {
 	v.t.Helper()
 	for _, e := range v.log() {
@@ -95,7 +95,7 @@ func (v visit) written() (writes []string, refused bool) {
 	return writes, refused
 }
 
-// describe describes a write without what differs from life to life.
+// describe describes a write without the parts that differ between lives.
 func describe(e faults.Entry) string {
 	if e.Service == cloud.Service {
 		if e.Verb == "post" {
@@ -106,8 +106,8 @@ func describe(e faults.Entry) string {
 	return e.Verb + " " + e.Resource
 }
 
-// life is a CloudInstance from its creation until it has gone. Whatever happens to the operator, there is one instance,
-// and then none.
+// life creates a CloudInstance, and deletes it until it is gone. Whatever happens to the operator, there is one
+// instance, and then none.
 func (v visit) life(name, when string) order {
 	v.t.Helper()
 	o := v.make(name)
@@ -125,8 +125,8 @@ func (v visit) life(name, when string) order {
 	return o
 }
 
-// scenario is the life of one object, and the short one of another, which is deleted at once. Whatever goes wrong, each
-// has one instance at most, and none in the end.
+// scenario is the life of one object, and the short life of another, which is deleted at once. Whatever fails, each has
+// at most one instance, and none at the end.
 func scenario(v visit) {
 	v.set(func(s *cloud.Settings) { s.Lag = cloud.Defaults().Lag })
 	long := v.make("zebrano")

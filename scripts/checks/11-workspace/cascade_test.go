@@ -26,12 +26,13 @@ func (v visit) cascade(o order, policy metav1.DeletionPropagation) {
 	v.OK(v.t, "deleting the CloudInstance "+o.name, err)
 }
 
-// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app,
-// startGarbageCollectorController): a check would wait for longer than all others take. So its part is done here, by
-// its own rules (k8s.io/kubernetes/pkg/controller/garbagecollector), and it finds it done when it comes.
+// The garbage collector discovers new kinds only every 30 s (k8s.io/kubernetes/cmd/kube-controller-manager/app,
+// startGarbageCollectorController), and a check would wait for longer than all others take. So the functions below do
+// its work, by its own rules (k8s.io/kubernetes/pkg/controller/garbagecollector). The garbage collector later finds the
+// work done.
 
-// collect is its part in a deletion in the foreground: it deletes what the object owns, and when that is gone, removes
-// its finalizer.
+// collect does the garbage collector's work for a foreground deletion: it deletes the objects that the object owns.
+// When they are gone, it removes its finalizer.
 func (v visit) collect(o order) {
 	v.t.Helper()
 	notes, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -48,8 +49,8 @@ func (v visit) collect(o order) {
 	}
 }
 
-// setFree is its part where the children of an object are to stay: it takes the owner from them, and then its finalizer
-// from the object.
+// setFree does the garbage collector's work for a deletion that orphans the children: it removes the owner reference
+// from them, and then its finalizer from the object.
 func (v visit) setFree(o order) {
 	v.t.Helper()
 	v.edit(v.notes, "taking its owner from the Workspace "+o.name, o.name, func(notes *unstructured.Unstructured) bool {
@@ -72,7 +73,7 @@ func (v visit) release(o order, finalizer string) {
 	})
 }
 
-// edit changes an object, if it is there, and retries on conflicts. The change says whether there is one.
+// edit changes an existing object, and retries on conflicts. change returns whether it has changed anything.
 func (v visit) edit(client dynamic.ResourceInterface, what, name string, change func(*unstructured.Unstructured) bool) {
 	v.t.Helper()
 	for {
@@ -95,7 +96,7 @@ func (v visit) edit(client dynamic.ResourceInterface, what, name string, change 
 	}
 }
 
-// foreground is about objects whose Workspace is deleted before them, and what the operator does not know by then.
+// foreground checks objects whose Workspace is deleted before them, when the operator may lack knowledge.
 func foreground() e2etypes.Feature {
 	return feature("deleted in the foreground", "and nothing is left", func(v visit) {
 		v.bootsAtOnce()
@@ -114,7 +115,7 @@ func foreground() e2etypes.Feature {
 		v.cascade(paused, metav1.DeletePropagationForeground)
 		v.collect(paused)
 		v.start()
-		other := v.runs("wenge") // by then it has seen wattle
+		other := v.runs("wenge") // when it runs, the operator has seen wattle
 		const stays = "while wattle is paused, it stays when it is deleted with --cascade=foreground, and its instance runs"
 		now, there := v.find(paused)
 		if !there || !slices.Contains(now.GetFinalizers(), finalizer) || len(v.running(paused)) != 1 {
@@ -143,11 +144,11 @@ func foreground() e2etypes.Feature {
 	})
 }
 
-// hiddenFor is for how long the cloud does not show what was launched: longer than an operator takes to start again,
-// and shorter than one waits that relies on the list.
+// hiddenFor is how long the cloud does not show a launched instance. It is longer than a restart of the operator, and
+// shorter than the wait of an operator that relies on the list.
 const hiddenFor = 1900 * time.Millisecond
 
-// orphan is about objects whose Workspace has no owner when they go.
+// orphan checks objects whose Workspace has no owner when they are deleted.
 func orphan() e2etypes.Feature {
 	return feature("deleted with --cascade=orphan", "and nothing is left", func(v visit) {
 		v.bootsAtOnce()
@@ -165,8 +166,8 @@ func orphan() e2etypes.Feature {
 	})
 }
 
-// noAnswer is about what others wait for while a request has no answer: nothing. A machine that stalls may keep them
-// waiting, so that several attempts are made, of which one must do.
+// noAnswer checks that other objects do not wait for a request without an answer. A stalled machine may delay them, so
+// the check makes several attempts, of which one must succeed.
 func noAnswer() e2etypes.Feature {
 	return feature("a request has no answer", "and others go on", func(v visit) {
 		v.bootsAtOnce()
@@ -183,7 +184,7 @@ func noAnswer() e2etypes.Feature {
 			expected = fmt.Sprintf("%s gets its instance while the launch of %s has no answer", other.name, stuck.name)
 			v.until(expected, longPatience, func() (string, bool) { return v.bill(other), len(v.instances(other)) > 0 })
 			late := v.launchedLate(other)
-			v.disarm() // Now the request ends, and the others go on as before.
+			v.disarm() // Now the request ends, and the others continue.
 			next := v.make(fmt.Sprintf("bramble-%d", round))
 			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name), longPatience, next, 1)
 			v.ready(next.name+" gets its instance", longPatience, next, metav1.ConditionTrue)
@@ -200,8 +201,8 @@ func noAnswer() e2etypes.Feature {
 	})
 }
 
-// blamed is an error if an object says that the cloud is unavailable, although only a request for another object had no
-// answer.
+// blamed returns an error if an object reports that the cloud is unavailable, although only a request for another
+// object had no answer.
 func (v visit) blamed(all ...order) error {
 	for _, o := range all {
 		if slices.Contains(v.reasonsOf(o), cloudDown) {
@@ -211,14 +212,14 @@ func (v visit) blamed(all ...order) error {
 	return nil
 }
 
-// mostRounds is how often a check tries what a machine that stalls can spoil; inTime is how long before the end of a
-// request without an answer another one is sent by an operator that did not wait for that end.
+// mostRounds is how often a check tries a step that a stalled machine can spoil. inTime is how long before the end of
+// an unanswered request another request must be sent, which shows that the operator did not wait for that end.
 const (
 	mostRounds = 4
 	inTime     = 100 * time.Millisecond
 )
 
-// unansweredRequest is the request to the cloud that gets no answer.
+// unansweredRequest returns the request to the cloud that gets no answer.
 func (v visit) unansweredRequest() (faults.Entry, bool) {
 	v.t.Helper()
 	log := v.log()
@@ -231,7 +232,8 @@ func (v visit) unansweredRequest() (faults.Entry, bool) {
 	return log[i], true
 }
 
-// launchedLate is an error if the launch for an object was sent only when the request without an answer was given up.
+// launchedLate returns an error if the launch for an object was sent only after the operator had given up on the
+// unanswered request.
 func (v visit) launchedLate(o order) error {
 	v.t.Helper()
 	waiting, sent := v.unansweredRequest()
@@ -239,7 +241,7 @@ func (v visit) launchedLate(o order) error {
 		return errors.New("no request was without an answer")
 	}
 	if waiting.Seconds == 0 {
-		return nil // it waits still
+		return nil // the operator still waits
 	}
 	given := waiting.Time.Add(time.Duration(waiting.Seconds * float64(time.Second)))
 	for _, e := range launches(v.log()) {

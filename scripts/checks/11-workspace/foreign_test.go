@@ -14,9 +14,9 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// namesForeign writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances.
-// An operator may find its own instance by its tag, and end that; or say in the status that it can't go on, until a
-// user corrects the Workspace.
+// namesForeign writes foreign instances into Workspaces while the operator is down, and deletes their CloudInstances.
+// An operator may find its own instance by its tag, and terminate that one. It may also report in the status that it
+// can't continue, until a user corrects the Workspace.
 func (v visit) namesForeign() {
 	v.t.Helper()
 	v.bootsAtOnce()
@@ -35,7 +35,7 @@ func (v visit) namesForeign() {
 		v.delete(f.victim)
 	}
 	for _, f := range alive {
-		v.change(f.victim, `{"status":null}`, "status") // What is there then, the operator has written since.
+		v.change(f.victim, `{"status":null}`, "status") // Any later status was written by the operator.
 	}
 	v.start()
 	for _, f := range alive {
@@ -59,8 +59,8 @@ func (v visit) namesForeign() {
 	}
 }
 
-// namesItsOwn waits until the status is written of an object whose Workspace names an instance of another owner, and
-// fails an operator that reports that one.
+// namesItsOwn waits until the operator has written the status of an object whose Workspace names an instance of another
+// owner, and fails an operator that reports that instance.
 func (v visit) namesItsOwn(o, other order) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: Ready is False, or the status names its own", o.name)
@@ -83,10 +83,10 @@ func (v visit) namesItsOwn(o, other order) {
 	})
 }
 
-// goneOrUnready reports whether an object that is deleted has gone, after its instance, or says that it can't.
+// goneOrUnready reports whether a deleted object is gone, after its instance, or reports that it can't be deleted.
 func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	v.t.Helper()
-	now, there := v.find(o) // first: what has gone by now must have ended before we ask the cloud
+	now, there := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
 	if !there {
 		if running := v.running(o); len(running) > 0 {
 			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
@@ -100,7 +100,7 @@ func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	return fmt.Sprintf("%s is still there, and Ready is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == metav1.ConditionFalse
 }
 
-// untouched fails an operator that has ended an instance of another owner, or has given it a tag.
+// untouched fails an operator that has terminated an instance of another owner, or has tagged it.
 func (v visit) untouched(other order) {
 	v.t.Helper()
 	const expected = "no instance of another owner is ended or changed, whatever a Workspace names"
@@ -114,7 +114,7 @@ func (v visit) untouched(other order) {
 	}
 }
 
-// writeWorkspace writes an instance into the Workspace of an object, if there is one.
+// writeWorkspace writes an instance into the Workspace of an object, if it has one.
 func (v visit) writeWorkspace(o order, instanceID string) {
 	v.t.Helper()
 	patch := fmt.Appendf(nil, `{"instanceID":%q,"nonce":null}`, instanceID)

@@ -51,8 +51,8 @@ func imported() e2etypes.Feature {
 
 		turned := v.create("sassafras", map[string]any{"instanceID": v.instances(foreign)[0].ID})
 		v.ready("sassafras can't import an instance that belongs to another", longPatience, turned, metav1.ConditionFalse)
-		// The types of the lab do not allow this. An operator whose types do must not take what it could not import for its
-		// own.
+		// The types of the lab do not allow this change. An operator whose types do must not treat an instance that it could
+		// not import as its own.
 		const asLaunch = `{"spec":{"instanceID":null,"type":"small","image":"sassafras"}}`
 		_, err = v.objects.Patch(v.ctx, turned.name, types.MergePatchType, []byte(asLaunch), metav1.PatchOptions{})
 		if !apierrors.IsInvalid(err) {

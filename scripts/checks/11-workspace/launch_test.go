@@ -27,7 +27,7 @@ func launched() e2etypes.Feature {
 		if one.Type != "medium" || one.Tags[ownerTag] != o.uid {
 			v.fail(expected, fmt.Sprintf("the instance %s is %s, and its tags are %v (the UID is %s)", one.ID, one.Type, one.Tags, o.uid))
 		}
-		// Others are other ones, and the first one stays.
+		// Other instances are different, and the first one stays.
 		const too = "for birch an instance is launched, too, and for an object with the longest name and image that there can be"
 		birch, longest := v.make("birch"), v.longest()
 		v.hasOne(too, patience, birch, 1)
@@ -39,7 +39,8 @@ func launched() e2etypes.Feature {
 	})
 }
 
-// The longest name of an object, and the longest image, in bytes. A label's value may have 63, and a token 64.
+// longestName and longestImage are the maximum lengths of an object's name and of an image, in bytes. A label's value
+// may have 63, and a token 64.
 const (
 	longestName  = 253
 	longestImage = 200
@@ -55,14 +56,14 @@ func (v visit) longest() order {
 	})
 }
 
-// launches are the calls that launch, among what the operator asked for.
+// launches returns the launch calls among the operator's requests.
 func launches(log []faults.Entry) []faults.Entry {
 	return slices.DeleteFunc(slices.Clone(log), func(e faults.Entry) bool {
 		return e.Service != cloud.Service || e.Verb != "post"
 	})
 }
 
-// before fails an operator that launched before it knew that a write had been done: the first one of those that match.
+// before fails an operator that launched before it knew that a write was done: the first one that matches.
 func (v visit) before(expected, what string, o order, match func(faults.Entry) bool) {
 	v.t.Helper()
 	log := v.log()
@@ -96,7 +97,7 @@ func finalizerFirst() e2etypes.Feature {
 	})
 }
 
-// held fails an operator that launched for an object before it knew its finalizer on it.
+// held fails an operator that launched an instance for an object before it knew that its finalizer was on the object.
 func (v visit) held(o order) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the finalizer %s is on %s before anything is launched for it", finalizer, o.name)
@@ -152,7 +153,7 @@ func nonceFirst() e2etypes.Feature {
 	})
 }
 
-// hasToken reports the token of a launch, of which the log has only the beginning, and whether it is this nonce.
+// hasToken returns the token of a launch, of which the log has only the beginning, and whether it is this nonce.
 func hasToken(launch faults.Entry, nonce string) (token string, is bool) {
 	_, token, _ = strings.Cut(launch.About, "token ")
 	return token, strings.HasPrefix(nonce, strings.TrimSuffix(token, "…"))
@@ -195,11 +196,11 @@ func statusReported() e2etypes.Feature {
 		v.disarm()
 		v.ready("when the cloud answers again", longPatience, other, metav1.ConditionTrue)
 		v.bootsAtOnce()
-		// Which of its writes meets the fault that is about the Workspace is the operator's choice.
+		// The operator determines which of its writes meets the fault for the Workspace.
 		for _, fault := range apiFails() {
 			v.arm(fault)
 			refused := v.make(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
-			// If it never gets its instance, that is for every-boundary to say.
+			// If it never gets its instance, every-boundary reports that.
 			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, glance) {
 				if now, there := v.find(refused); there {
 					if c := conditionOf(now); c != nil && c.Status == metav1.ConditionTrue {
@@ -218,7 +219,7 @@ func statusReported() e2etypes.Feature {
 	})
 }
 
-// apiFails are ways in which the API server fails at one of the operator's first requests for an object.
+// apiFails returns faults of the API server at one of the operator's first requests for an object.
 func apiFails() (all []faults.Fault) {
 	for _, kind := range []faults.Kind{faults.Conflict, faults.LostAnswer} {
 		for at := 1; at <= firstWrites; at++ {
@@ -230,8 +231,8 @@ func apiFails() (all []faults.Fault) {
 		faults.Fault{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API, At: 1})
 }
 
-// cloudDown is the reason of Ready while the cloud is in trouble; firstWrites is how many writes to the API server an
-// operator has made, about as many, when the launch is recorded.
+// cloudDown is the reason of Ready while the cloud fails. firstWrites is roughly how many writes to the API server an
+// operator has made when the launch is recorded.
 const (
 	cloudDown   = "CloudUnavailable"
 	firstWrites = 4
@@ -256,7 +257,7 @@ func namesake() e2etypes.Feature {
 		v.delete(first)
 		v.disappears("when holly is deleted, its instance ends, and it goes", patience, first)
 		second := v.make("holly")
-		// Whose operator leaves the Workspace to the garbage collector has to wait for it.
+		// An operator that leaves the Workspace to the garbage collector has to wait for it.
 		v.until("another CloudInstance holly gets an instance of its own", longPatience, func() (string, bool) {
 			v.atMost("of two CloudInstances holly, one after the other, each has one instance", second, 1)
 			return v.bill(second), len(v.running(second)) == 1
@@ -281,8 +282,8 @@ func settles() e2etypes.Feature {
 		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience, func() (string, bool) {
 			all := looks()
 			observed := fmt.Sprintf("it has looked %d times", len(all))
-			// A look is over, with all that it writes, when the next one begins. A time in a status may have changed only in
-			// another second.
+			// A look has ended, with all its writes, when the next one begins. A time in a status can change only in another
+			// second.
 			return observed, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
 		})
 		const expected = "while nothing changes but a label, the operator looks at the cloud and writes nothing"

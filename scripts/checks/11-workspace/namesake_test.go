@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// inOtherNamespace is about an object with the name of another one, in another namespace: each has an instance and a
-// Workspace of its own.
+// inOtherNamespace checks an object with the name of another one, in another namespace. Each has its own instance and
+// its own Workspace.
 func (v visit) inOtherNamespace(here order) {
 	v.t.Helper()
 	typed, err := kubernetes.NewForConfig(v.Config)
@@ -54,7 +54,7 @@ func (v visit) inOtherNamespace(here order) {
 	v.OK(v.t, "deleting a CloudInstance", objects.Delete(v.ctx, o.name, metav1.DeleteOptions{}))
 	gone := fmt.Sprintf("when the CloudInstance %s in another namespace is deleted, its instance ends, and then it is gone", o.name)
 	v.until(gone, longPatience, func() (string, bool) {
-		_, err := objects.Get(v.ctx, o.name, metav1.GetOptions{}) // first: what has gone by now must have ended before we ask the cloud
+		_, err := objects.Get(v.ctx, o.name, metav1.GetOptions{}) // the object first: if it is gone, its instance must have ended
 		if err != nil && !apierrors.IsNotFound(err) {
 			v.OK(v.t, "reading a CloudInstance", err)
 		}
@@ -70,17 +70,17 @@ func (v visit) inOtherNamespace(here order) {
 	v.records(stays, patience, here, v.running(here)[0])
 }
 
-// leftOver is about objects that were removed by force while their instances ran: a user has removed the finalizers.
-// Their Workspaces, which the garbage collector deletes then, are the only records of these instances, or of their
+// leftOver checks objects that were removed by force while their instances ran: a user has removed the finalizers.
+// Their Workspaces, which the garbage collector then deletes, are the only records of these instances, or of their
 // launches.
 func (v visit) leftOver() {
 	v.t.Helper()
 	firsts := []order{v.runs("hornbeam"), v.runs("horsetail")}
 	for _, o := range firsts {
-		v.change(o, `{"spec":{"paused":true}}`) // So the operator leaves them alone.
+		v.change(o, `{"spec":{"paused":true}}`) // The operator must not change paused objects.
 	}
 	v.Settle(v.ctx, v.t)
-	// Of the second launch the result is unknown.
+	// The result of the second launch is unknown.
 	const unknown = `{"nonce":"launch-of-horsetail","instanceID":null}`
 	_, err := v.notes.Patch(v.ctx, firsts[1].name, types.MergePatchType, []byte(unknown), metav1.PatchOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -100,7 +100,7 @@ func (v visit) leftOver() {
 	kept := make([]bool, len(firsts))
 	for i, o := range firsts {
 		_, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
-		kept[i] = err == nil // An operator may do without a finalizer there. Then there is nothing to be kept.
+		kept[i] = err == nil // An operator may use no finalizer there. Then nothing is kept.
 		seconds = append(seconds, v.make(o.name))
 	}
 	for i, o := range seconds {
@@ -132,8 +132,8 @@ func (v visit) leftOver() {
 	}
 }
 
-// nonceOfAnother is about a Workspace that another process creates after the operator has looked for it and before it
-// creates its own, as at a change of the leader. The nonce that counts is the one that is stored.
+// nonceOfAnother checks a Workspace that another process creates after the operator has looked for it and before it
+// creates its own, as at a change of the leader. The stored nonce is the valid one.
 func (v visit) nonceOfAnother() {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)

@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an
-// object that is gone, and listBehind at most, for one that sends no requests.
+// These constants limit how long a restarted operator sees only the old state: until it has worked for oldNewsFor on an
+// object that is gone, or for listBehind, if it sends no requests.
 const (
 	listBehind = 500 * time.Millisecond
 	oldNewsFor = 150 * time.Millisecond
@@ -26,7 +26,7 @@ func oldNews() e2etypes.Feature {
 	return feature("the operator starts with an old list", "and launches nothing for what is gone", oldList)
 }
 
-// sawOldNews reports whether an operator that was started then has had its time with old news about an object.
+// sawOldNews reports whether a restarted operator has had enough time with the old state of an object.
 func (v visit) sawOldNews(o order, started time.Time) bool {
 	v.t.Helper()
 	log := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || e.Time.Before(started) })
@@ -35,7 +35,7 @@ func (v visit) sawOldNews(o order, started time.Time) bool {
 	return busy >= 0 && time.Since(log[busy].Time) > oldNewsFor || listed >= 0 && time.Since(log[listed].Time) > listBehind
 }
 
-// hold puts a finalizer of another controller on an object.
+// hold adds another controller's finalizer to an object.
 func (v visit) hold(o order) {
 	v.t.Helper()
 	v.edit(v.objects, "adding a finalizer to "+o.name, o.name, func(object *unstructured.Unstructured) bool {
@@ -47,10 +47,10 @@ func (v visit) hold(o order) {
 // otherFinalizer is a finalizer of another controller.
 const otherFinalizer = "team.example.com/hold"
 
-// oldList is about an operator that is started again while the API server that it asks is behind the others, as one of
-// three may be (kubernetes issue 59848). Its cache begins with an object that no longer exists, one of whose name there
-// is another one by now, one that is being deleted, of which its part is done, one that is being deleted, whose
-// instance has ended and whose Workspace says nothing of it, and one without the finalizers that it has by now.
+// oldList restarts an operator while the API server that it uses is behind the others, as one of three may be
+// (kubernetes issue 59848). Its cache begins with these objects: one that no longer exists, one whose name belongs to
+// another object by now, one that is being deleted and has nothing left to do, one that is being deleted, whose
+// instance has ended and whose Workspace does not record that, and one without its current finalizers.
 func oldList(v visit) {
 	v.bootsAtOnce()
 	o, again, dying, ending := v.runs("willow"), v.runs("weigela"), v.runs("wingnut"), v.runs("woodbine")
@@ -90,7 +90,7 @@ func oldList(v visit) {
 	}}}))
 	started := time.Now()
 	v.start()
-	// Events arrive in order: when it knows of this one, it knows that willow has gone.
+	// Events arrive in order: when the operator knows this one, it knows that willow is gone.
 	other := v.make("yew")
 	known := func() bool {
 		for _, old := range []order{o, again, dying, ending, fresh} {
@@ -130,8 +130,9 @@ func oldList(v visit) {
 	}
 }
 
-// endsUnrecorded deletes an object while the API server refuses all writes of the operator. An operator that ends the
-// instance first has ended it then, and its Workspace still names it. One that writes before that waits.
+// endsUnrecorded deletes an object while the API server refuses all writes of the operator. An operator that terminates
+// the instance first has then done so, and its Workspace still names the instance. An operator that writes before that
+// waits.
 func (v visit) endsUnrecorded(o order) {
 	v.t.Helper()
 	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})

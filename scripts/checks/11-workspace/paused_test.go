@@ -19,7 +19,7 @@ func paused() e2etypes.Feature {
 		theirs := v.decoy(nil)
 		one := v.instances(theirs)[0]
 		imports := v.create("tamarind", map[string]any{"instanceID": one.ID, "paused": true})
-		other := v.runs("tulip") // by then it has seen teak
+		other := v.runs("tulip") // when it runs, the operator has seen teak
 		v.Settle(v.ctx, v.t)
 		if len(v.instances(o)) > 0 {
 			v.fail("while teak is paused, nothing is launched for it", v.bill(o))

@@ -22,19 +22,19 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// down is the name of a webhook that does not answer. The API server's error has it.
+// down is the name of a webhook that does not answer. The API server's error contains it.
 const down = "notary.team.example.com"
 
 const (
-	// downLook is how often the API server is asked for something that no watch reports.
+	// downLook is the interval at which the API server is asked about state that no watch reports.
 	downLook = 10 * time.Millisecond
-	// downTimeout is how long the API server may take to ask a new webhook. The operator has no part in that.
+	// downTimeout is how long the API server may take to call a new webhook. The operator has no part in that.
 	downTimeout = 20 * time.Second
 )
 
-// notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object
-// that needs a Workspace, and one that is being deleted, must say so in their status. An operator that leaves the
-// Workspace to the garbage collector does not notice at the end: then the object disappears.
+// notesFail makes the API server fail when a Workspace is written, because it calls a webhook that is down. Both an
+// object that needs a Workspace, and one that is being deleted, must report that in their status. An operator that
+// leaves the Workspace to the garbage collector does not notice this at the end: then the object disappears.
 func (v visit) notesFail(dying order) {
 	v.t.Helper()
 	end := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
@@ -47,8 +47,8 @@ func (v visit) notesFail(dying order) {
 	v.failsAndHeals("each write of a Workspace", end, "hemlock", dying)
 }
 
-// objectsFail is notesFail while the API server fails when a CloudInstance is written, but for its status: the
-// finalizer of one object can't be added, and that of another one, whose instance has ended, can't be removed.
+// objectsFail is notesFail for writes of a CloudInstance, except of its status: the finalizer of one object can't be
+// added, and the finalizer of another one, whose instance has ended, can't be removed.
 func (v visit) objectsFail(dying order) {
 	v.t.Helper()
 	end := v.webhookDown(resource.Resource, func(ctx context.Context) error {
@@ -60,8 +60,8 @@ func (v visit) objectsFail(dying order) {
 }
 
 // failsAndHeals creates an object and deletes another one while the API server answers certain requests with an error.
-// Both objects must say so in their status. After end, which ends the errors, the new object must become ready, and the
-// other one must be deleted.
+// Both objects must report that in their status. After end, which ends the errors, the new object must become ready,
+// and the other one must be deleted.
 func (v visit) failsAndHeals(requests string, end func(), name string, dying order) {
 	v.t.Helper()
 	defer end()
@@ -94,8 +94,8 @@ func (v visit) reportErrors(requests string, all ...order) {
 	}
 }
 
-// webhookDown registers a webhook for writes of a resource that does not answer, and returns when the API server asks
-// it: then the probe, which is such a write, fails. end removes the webhook when it is first called.
+// webhookDown registers a webhook that does not answer for writes of a resource, and returns when the API server calls
+// it: then the probe, which is such a write, fails. end removes the webhook at its first call.
 func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)
@@ -105,7 +105,7 @@ func (v visit) webhookDown(of string, probe func(context.Context) error, operati
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "workspace-down-", Labels: map[string]string{existing.Label: "true"}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name:         down,
-			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, // no one listens there
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, // no process listens there
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: operations,
 				Rule: admissionv1.Rule{

@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// What the task says about names.
+// These names are defined by the task.
 const (
 	namespace = "default"
 	elsewhere = "workspace-checks-elsewhere"
@@ -32,21 +32,22 @@ const (
 	ready     = "Ready"
 )
 
-// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or asked
-// to wait; and how long at most for one that goes on looking at its instances, as it should.
+// A patience is how long a check waits for an operator that does nothing: the usual one, and a longer one if a fault
+// may just have killed it or asked it to wait. usualDeadline limits the wait for an operator that keeps reading its
+// instances, as it should.
 const (
 	patience      = 3 * time.Second
 	longPatience  = 7 * time.Second
 	usualDeadline = 9 * time.Second
 )
 
-// glance is how often a check looks at the cloud, which sends no events.
+// glance is the interval at which a check reads the cloud, which sends no events.
 const glance = 15 * time.Millisecond
 
-// syncTimeout is for the first list, which takes some milliseconds.
+// syncTimeout limits the first list, which takes some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// region is all CloudInstances of the run, with the cloud behind them.
+// region gives access to all CloudInstances of the run, and to the cloud behind them.
 type region struct {
 	objects  dynamic.ResourceInterface
 	notes    dynamic.ResourceInterface // the Workspaces
@@ -54,15 +55,15 @@ type region struct {
 	informer cache.SharedIndexInformer
 	client   dynamic.Interface
 
-	// created are the names of objects that were created since the last clean-up, and elsewhere those in the namespace of
-	// that name.
+	// created are the names of objects that were created since the last clean-up, and elsewhere are the names of those in
+	// the namespace elsewhere.
 	created, elsewhere []string
 	lag                check.Lag
 
 	mutex   sync.Mutex
 	changed chan struct{}
-	// reasons and messages are those that Ready has ever had, and reported the instances that were ever in the status, by
-	// the UID of an object.
+	// reasons and messages are all that Ready has ever had, and reported are the instances that were ever in the status,
+	// by the UID of an object.
 	reasons, messages, reported map[string][]string
 }
 
@@ -113,7 +114,7 @@ func (r *region) notify() {
 	r.changed = make(chan struct{})
 }
 
-// record remembers the reason and the instance in the status of an object, which may change before a check looks.
+// record records the reason and the instance in the status of an object, which may change before a check looks.
 func (r *region) record(object *unstructured.Unstructured) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -127,48 +128,48 @@ func (r *region) record(object *unstructured.Unstructured) {
 	}
 }
 
-// remember adds a text to those of an object, unless it is there.
+// remember adds a text to those of an object, unless it is already one of them.
 func remember(texts map[string][]string, uid, text string) {
 	if !slices.Contains(texts[uid], text) {
 		texts[uid] = append(texts[uid], text)
 	}
 }
 
-// messagesOf are the messages that Ready of an object has had so far.
+// messagesOf returns the messages that Ready of an object has had so far.
 func (r *region) messagesOf(o order) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.messages[o.uid])
 }
 
-// reportedOf are the instances that the status of an object has named so far.
+// reportedOf returns the instances that the status of an object has named so far.
 func (r *region) reportedOf(o order) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.reported[o.uid])
 }
 
-// reasonsOf are the reasons that Ready of an object has had so far.
+// reasonsOf returns the reasons that Ready of an object has had so far.
 func (r *region) reasonsOf(o order) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.reasons[o.uid])
 }
 
-// mostLag is the lag from which on the quiet window no longer grows: an operator looks at its instances twice a second
-// or so, and is never silent for longer.
+// mostLag is the lag above which the quiet window no longer grows: an operator reads its instances about twice a
+// second, and is never silent for longer.
 const mostLag = 30 * time.Millisecond
 
 func (r *region) lagNow() time.Duration { return min(r.lag.Now(), mostLag) }
 
-// soon is closed when a CloudInstance has come, changed, begun to die or gone.
+// soon returns a channel that is closed when a CloudInstance is created, changed, marked for deletion or deleted.
 func (r *region) soon() <-chan struct{} {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.changed
 }
 
-// find is the CloudInstance that was created, as it is now: not a later one of the same name.
+// find returns the current state of the CloudInstance that was created, and not a later one with the same name.
 func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 	object, there, err := r.informer.GetStore().GetByKey(namespace + "/" + o.name)
 	if err != nil || !there || string(object.(*unstructured.Unstructured).GetUID()) != o.uid {
@@ -177,10 +178,10 @@ func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 	return object.(*unstructured.Unstructured), true
 }
 
-// empty removes all objects that were created since it was called last, and their Workspaces, whichever finalizers they
-// have, and restores the cloud's settings. It does so by name: for a list the API server first makes sure that its own
-// cache is not behind, which takes it up to 100 ms. What runs in the cloud is left: it belongs to objects that no later
-// check knows.
+// empty removes all objects that were created since its last call, and their Workspaces, regardless of their
+// finalizers, and restores the cloud's settings. It removes objects by name: for a list the API server first makes sure
+// that its own cache is up to date, which takes up to 100 ms. Running instances stay in the cloud, because they belong
+// to objects that no later check knows.
 func (r *region) empty(ctx context.Context) error {
 	settings := r.cloud.Set(ctx, usual())
 	var removed error
@@ -196,7 +197,7 @@ func (r *region) empty(ctx context.Context) error {
 	return errors.Join(settings, removed)
 }
 
-// remove removes an object, if it is there, whatever finalizers it has.
+// remove removes an existing object, regardless of its finalizers.
 func remove(ctx context.Context, client dynamic.ResourceInterface, name string) error {
 	err := client.Delete(ctx, name, metav1.DeleteOptions{})
 	if err == nil {

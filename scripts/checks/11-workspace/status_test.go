@@ -61,7 +61,7 @@ func statusNoInput() e2etypes.Feature {
 	})
 }
 
-// eachField writes something else into each field of a status in turn: the operator corrects each.
+// eachField changes each field of a status in turn. The operator must correct each.
 func (v visit) eachField(o order, one, decoy cloud.Instance) {
 	v.t.Helper()
 	now, _ := v.find(o)
@@ -107,7 +107,7 @@ func (v visit) writeCondition(o order, c metav1.Condition) {
 	v.change(o, string(text), "status")
 }
 
-// pausedCorrects is about the status of an object that is paused, of which no look at the cloud reminds the operator.
+// pausedCorrects checks the status of a paused object, for which no read of the cloud triggers the operator.
 func (v visit) pausedCorrects() {
 	v.t.Helper()
 	spec := v.wanted("myrtle")
@@ -140,7 +140,7 @@ func (v visit) pausedCorrects() {
 	corrected()
 }
 
-// pausedStatus is about an object that is paused while its instance runs: its status still shows what the cloud shows.
+// pausedStatus checks an object that is paused while its instance runs: its status still shows the state in the cloud.
 func (v visit) pausedStatus(o order, one, decoy cloud.Instance) {
 	v.t.Helper()
 	v.change(o, `{"spec":{"paused":true}}`)

@@ -17,12 +17,12 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// ownedBy reports whether the garbage collector removes an object when the CloudInstance is gone.
+// ownedBy reports whether the garbage collector deletes an object when the CloudInstance is gone.
 func ownedBy(object *unstructured.Unstructured, o order) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
 }
 
-// unanswered creates an object for which an instance is launched, and hands over while the answer is on the way.
+// unanswered creates an object for which an instance is launched, and returns while the answer is delayed.
 func (v visit) unanswered(name string) order {
 	v.t.Helper()
 	v.armSlow()
@@ -31,7 +31,7 @@ func (v visit) unanswered(name string) order {
 	return o
 }
 
-// armSlow keeps the answer to the next write to the cloud on the way.
+// armSlow delays the answer to the next write to the cloud.
 func (v visit) armSlow() {
 	v.t.Helper()
 	v.arm(faults.Fault{
@@ -39,17 +39,17 @@ func (v visit) armSlow() {
 	})
 }
 
-// sends waits until a launch was sent for an object.
+// sends waits until the operator has sent a launch for an object.
 func (v visit) sends(o order, patience time.Duration) {
 	v.t.Helper()
 	v.until("a launch is sent for "+o.name, patience, func() (string, bool) { return v.bill(o), len(v.instances(o)) > 0 })
 }
 
-// answerTakes is how long an answer is on the way: long enough to kill who waits for it, and shorter than that waits.
-// Disarming brings it at once.
+// answerTakes is how long an answer is delayed: long enough to kill the operator that waits for it, and shorter than
+// the operator waits. Disarming the fault delivers the answer at once.
 const answerTakes = 700 * time.Millisecond
 
-// untilSeen is how long an operator takes to receive what our own watch has reported.
+// untilSeen is how long an operator takes to receive a change that our own watch has reported.
 const untilSeen = 100 * time.Millisecond
 
 // dies waits until our watch has reported that an object is being deleted.
@@ -97,10 +97,10 @@ func lostAnswer() e2etypes.Feature {
 	})
 }
 
-// longestAnswer is how long an operator waits for an answer at most, with what a busy machine takes besides.
+// longestAnswer is the maximum time that an operator waits for an answer, including the delays of a busy machine.
 const longestAnswer = 2800 * time.Millisecond
 
-// waited is how long the operator has waited for an answer that did not come, or only half of it.
+// waited returns how long the operator has waited for an answer that did not come, or only half of it.
 func (v visit) waited() (longest time.Duration) {
 	v.t.Helper()
 	for _, e := range v.log() {
@@ -111,8 +111,9 @@ func (v visit) waited() (longest time.Duration) {
 	return longest
 }
 
-// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and
-// until the cloud has answered notFound times for each instance that there is none, if it asks for it.
+// behindFor is how old the cloud's answers are in a check, which is longer than an operator's restart. The delay ends
+// early when the cloud has answered notFound times for each instance that it does not exist, if the operator asks for
+// it.
 const (
 	behindFor = time.Second
 	notFound  = 5
@@ -146,7 +147,7 @@ func cloudBehind() e2etypes.Feature {
 	})
 }
 
-// notFound is how often the cloud has answered that there is no instance of an object, although it was launched.
+// notFound returns how often the cloud has answered that an object has no instance, although one was launched.
 func (v visit) notFound(o order) (times int) {
 	v.t.Helper()
 	log := v.log()
@@ -162,7 +163,7 @@ func tokensForgotten() e2etypes.Feature {
 	return feature("an outage is longer than tokens are kept", "and nothing is launched twice", func(v visit) {
 		const expected = "magnolia has one instance, although the operator was killed before it got the answer to the launch, " +
 			"and was down for longer than the cloud keeps the token"
-		// An instance with its tag has ended before: in the list it comes first.
+		// An instance with its tag has ended before, and is first in the list.
 		v.kill()
 		o := v.make("magnolia")
 		before := v.instances(v.decoy(map[string]string{ownerTag: o.uid}))[0]
@@ -200,7 +201,7 @@ func tokensForgotten() e2etypes.Feature {
 	})
 }
 
-// unwrittenFor is how long the API server refuses all writes after the first one: an operator that does not mind
+// unwrittenFor is how long the API server refuses all writes after the first one. An operator that ignores that
 // launches at once.
 const unwrittenFor = 200 * time.Millisecond
 
@@ -214,7 +215,7 @@ func drift() e2etypes.Feature {
 			v.OK(v.t, "ending an instance", err)
 		}
 		v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
-		v.Settle(v.ctx, v.t) // otherwise what the operator still had to do would show it the end by chance
+		v.Settle(v.ctx, v.t) // otherwise the operator would see the end by chance during its remaining work
 		end()
 		const unwritten = "when another user ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
 		v.until(unwritten, longPatience, func() (string, bool) {
@@ -228,7 +229,7 @@ func drift() e2etypes.Feature {
 		v.statusShows(again, longPatience, o, two)
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
 		end()
-		// That it looks by itself was seen. Most operators look at a change at once.
+		// An earlier step has shown that it looks by itself. Most operators look at a change at once.
 		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
 		const killed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after the launch"
 		three := v.hasOne(killed, longPatience, o, 3)
@@ -285,8 +286,8 @@ func inFlight() e2etypes.Feature {
 	})
 }
 
-// deletedEarly deletes objects while the answer to the operator's first write for it is on the way, or to its second:
-// whatever it has written, the objects go, and nothing is left.
+// deletedEarly deletes objects while the answer to the operator's first write for the object is delayed, or to its
+// second. Whatever it has written, the objects must disappear, and nothing may remain.
 func (v visit) deletedEarly() {
 	v.t.Helper()
 	for at := 1; at <= 2; at++ {

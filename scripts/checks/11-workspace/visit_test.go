@@ -26,13 +26,13 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// visit is a check in the region: the words in which checks are written.
+// visit is a check in the region. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	*region
 	ctx context.Context
 	t   *testing.T
-	// began is when the check did: its evidence is what came after.
+	// began is when the check began. Its evidence is what happened after that.
 	began time.Time
 }
 
@@ -44,7 +44,7 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// feature is a feature of one step, after which everything works again, and the operator runs.
+// feature returns a feature with one step, after which all faults end and the operator runs.
 func feature(name, step string, visits func(visit)) e2etypes.Feature {
 	return features.New(name).Assess(step, check.Assess(assess(visits))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
@@ -52,7 +52,7 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 		})).Feature()
 }
 
-// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or
+// until waits until the state is as expected. It fails when the operator has been silent for as long as patience, or
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
@@ -62,7 +62,7 @@ func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	})
 }
 
-// log is all that the operator has asked for since the check began.
+// log returns all requests of the operator since the check began.
 func (v visit) log() []faults.Entry {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
@@ -70,7 +70,7 @@ func (v visit) log() []faults.Entry {
 	return slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Time.Before(v.began) })
 }
 
-// fail ends the check, with what the operator wrote and what it asked of the cloud as its evidence.
+// fail ends the check. Its evidence is the operator's writes, and its requests to the cloud.
 func (v visit) fail(expected, observed string) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
@@ -103,7 +103,7 @@ func (v visit) create(name string, spec map[string]any) order {
 	return o
 }
 
-// seen waits until our watch has reported an object: from then on, one that find does not find is gone.
+// seen waits until our watch has reported an object. From then on, an object that find does not return is gone.
 func (v visit) seen(o order) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
@@ -121,7 +121,7 @@ func (v visit) seen(o order) {
 	}
 }
 
-// wanted is the spec of an instance that is launched: small, with an image that no other object has.
+// wanted returns the spec of an instance to launch: small, with an image that no other object has.
 func (v visit) wanted(name string) map[string]any {
 	return map[string]any{"type": "small", "image": fmt.Sprintf("%s-%d", name, time.Now().UnixNano())}
 }
@@ -132,7 +132,7 @@ func (v visit) make(name string) order {
 	return v.create(name, v.wanted(name))
 }
 
-// runs creates one, and waits until its instance runs and the status says so.
+// runs creates a CloudInstance, and waits until its instance runs and the status shows that.
 func (v visit) runs(name string) order {
 	v.t.Helper()
 	o := v.make(name)
@@ -141,7 +141,8 @@ func (v visit) runs(name string) order {
 	return o
 }
 
-// change changes a CloudInstance, and waits until our watch has reported it: what find shows then is not older.
+// change changes a CloudInstance, and waits until our watch has reported the change, so that find returns no older
+// state.
 func (v visit) change(o order, patch string, subresources ...string) {
 	v.t.Helper()
 	changed, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
@@ -172,7 +173,7 @@ func (v visit) delete(o order) {
 	v.OK(v.t, "deleting the CloudInstance "+o.name, v.objects.Delete(v.ctx, o.name, metav1.DeleteOptions{}))
 }
 
-// instances are all that were ever launched for an object, whatever their tags say.
+// instances returns all instances that were ever launched for an object, regardless of their tags.
 func (v visit) instances(o order) (all []cloud.Instance) {
 	v.t.Helper()
 	everything, err := v.cloud.List(v.ctx, "", "")
@@ -185,13 +186,13 @@ func (v visit) instances(o order) (all []cloud.Instance) {
 	return all
 }
 
-// running are those that cost money.
+// running returns the instances that cost money.
 func (v visit) running(o order) []cloud.Instance {
 	v.t.Helper()
 	return slices.DeleteFunc(v.instances(o), func(i cloud.Instance) bool { return i.State == cloud.Terminated })
 }
 
-// bill says what was launched for an object, as the observation of a check.
+// bill lists the instances that were launched for an object, as the observation of a check.
 func (v visit) bill(o order) string {
 	v.t.Helper()
 	all := v.instances(o)
@@ -222,7 +223,7 @@ func (v visit) atMost(expected string, o order, launched int) {
 	}
 }
 
-// hasOne waits until the last of so many instances runs for an object, and is recorded: its Workspace has the ID and no
+// hasOne waits until the last of so many instances runs for an object and is recorded: its Workspace has the ID and no
 // nonce.
 func (v visit) hasOne(expected string, patience time.Duration, o order, launched int) cloud.Instance {
 	v.t.Helper()
@@ -239,7 +240,7 @@ func (v visit) hasOne(expected string, patience time.Duration, o order, launched
 	return one
 }
 
-// workspace is the Workspace of an object: empty strings if there is none.
+// workspace returns the content of an object's Workspace. The strings are empty if there is none.
 func (v visit) workspace(o order) (nonce, instanceID string, there bool) {
 	v.t.Helper()
 	object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -255,10 +256,10 @@ func (v visit) workspace(o order) (nonce, instanceID string, there bool) {
 	return nonce, instanceID, true
 }
 
-// ready waits until the condition Ready has this status, about the spec as it is now.
+// ready waits until the condition Ready has this status for the current spec.
 func (v visit) ready(expected string, patience time.Duration, o order, status metav1.ConditionStatus) {
 	v.t.Helper()
-	object, err := v.objects.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not know the generation yet
+	object, err := v.objects.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not have the generation yet
 	v.OK(v.t, "reading a CloudInstance", err)
 	generation := object.GetGeneration()
 	v.until(fmt.Sprintf("%s, and Ready of %s is %s", expected, o.name, status), patience, func() (string, bool) {
@@ -283,13 +284,13 @@ func conditionOf(object *unstructured.Unstructured) *metav1.Condition {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
 	if found, ok, _ := unstructured.NestedMap(object.Object, "status"); ok {
-		// A status that is otherwise has no conditions that a check could see.
+		// A status of another form has no conditions that a check could read.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(found, &status)
 	}
 	return meta.FindStatusCondition(status.Conditions, ready)
 }
 
-// statusOf is what the status says of the instance.
+// statusOf returns the instance and its state in the status.
 func (v visit) statusOf(o order) (instanceID, state string) {
 	object, there := v.find(o)
 	if !there {
@@ -300,7 +301,7 @@ func (v visit) statusOf(o order) (instanceID, state string) {
 	return instanceID, state
 }
 
-// statusShows waits until the status says that an instance runs.
+// statusShows waits until the status shows that an instance runs.
 func (v visit) statusShows(expected string, patience time.Duration, o order, one cloud.Instance) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running",
@@ -310,19 +311,19 @@ func (v visit) statusShows(expected string, patience time.Duration, o order, one
 	})
 }
 
-// disappears waits until an object that was deleted is removed. Nothing may run for it then, and its Workspace is
-// removed with it.
+// disappears waits until a deleted object is gone. No instance may run for it then, and its Workspace must be deleted
+// with it.
 func (v visit) disappears(expected string, patience time.Duration, o order) {
 	v.t.Helper()
 	v.disappearsWhile(expected, patience, o, func() {})
 }
 
-// disappearsWhile is goes while others do their part, whenever we look.
+// disappearsWhile is disappears with a function that acts for other controllers at each look.
 func (v visit) disappearsWhile(expected string, patience time.Duration, o order, others func()) {
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
 		others()
-		_, there := v.find(o) // first: what has gone by now must have ended before we ask the cloud
+		_, there := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
 		running := v.running(o)
 		switch {
 		case !there && len(running) > 0:
@@ -335,8 +336,8 @@ func (v visit) disappearsWhile(expected string, patience time.Duration, o order,
 	v.leavesNone(o)
 }
 
-// leavesNone waits until there is no Workspace of an object that has gone, or only the garbage collector has to remove
-// it, which a finalizer of the operator would prevent for ever.
+// leavesNone waits until the Workspace of a deleted object is gone, or only the garbage collector has to delete it,
+// which a finalizer of the operator would prevent forever.
 func (v visit) leavesNone(o order) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, or the CloudInstance is its owner and nothing holds it", o.name), patience,
@@ -355,7 +356,7 @@ func (v visit) leavesNone(o order) {
 		})
 }
 
-// arm lets things go wrong from now on. What the operator still had to do is done before.
+// arm injects faults from now on. It first waits until the operator has done its remaining work.
 func (v visit) arm(all ...faults.Fault) {
 	v.t.Helper()
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: all}))
@@ -366,7 +367,7 @@ func (v visit) disarm() {
 	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 }
 
-// whole says that all requests to the cloud have this fault.
+// whole returns faults of this kind for all requests to the cloud.
 func whole(kind faults.Kind) []faults.Fault {
 	return []faults.Fault{
 		{Kind: kind, Class: faults.Write, Service: cloud.Service},
@@ -384,15 +385,15 @@ func (v visit) start() {
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 }
 
-// usual is how the cloud behaves: its answers are never behind, unless a check wants them to be. Otherwise it would be
-// a matter of chance which check finds an operator that can't live with it.
+// usual returns the cloud's usual settings: its answers are never out of date, unless a check wants that. Otherwise it
+// would depend on chance which check finds an operator that can't handle it.
 func usual() cloud.Settings {
 	settings := cloud.Defaults()
 	settings.Lag = metav1.Duration{}
 	return settings
 }
 
-// set changes how the cloud behaves, until the check ends.
+// set changes the cloud's settings, until the check ends.
 func (v visit) set(change func(*cloud.Settings)) {
 	v.t.Helper()
 	settings := usual()
@@ -400,8 +401,8 @@ func (v visit) set(change func(*cloud.Settings)) {
 	v.OK(v.t, "changing the cloud's settings", v.cloud.Set(v.ctx, settings))
 }
 
-// bootsAtOnce lets instances run as soon as they are launched, until the check ends: those that are pending are the
-// check status's, and bad-day's.
+// bootsAtOnce makes instances run as soon as they are launched, until the check ends. Only the checks status and
+// bad-day need pending instances.
 func (v visit) bootsAtOnce() {
 	v.t.Helper()
 	v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })

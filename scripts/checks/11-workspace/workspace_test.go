@@ -3,8 +3,8 @@
 
 // Package workspace_test has the checks of lab 11, which test that each CloudInstance has exactly one instance in a
 // cloud that costs money, wherever the operator is killed, and that no instance keeps running after its CloudInstance
-// is deleted. Each check has objects of its own, and each object an image of its own. By the image the checks identify
-// its instances independently of what the operator reports. See the lab's README for the rules.
+// is deleted. Each check has its own objects, and each object has its own image. By the image the checks identify its
+// instances, independently of the operator's reports. See the lab's README for the rules.
 package workspace_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The kinds of the lab.
+// These are the kinds of the lab.
 var (
 	resource   = schema.GroupVersionResource{Group: "cloud.lva.io", Version: "v1alpha1", Resource: "cloudinstances"}
 	kind       = resource.GroupVersion().WithKind("CloudInstance")
@@ -67,7 +67,7 @@ func TestWorkspace(t *testing.T) {
 	})
 }
 
-// mayNeed are rights that a right operator may have, whatever it asked for in this run.
+// mayNeed reports whether a correct operator may need a right, whatever requests it sent in this run.
 func mayNeed(r audit.Right) bool {
 	if r.Group != resource.Group {
 		return false
