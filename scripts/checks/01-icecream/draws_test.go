@@ -215,7 +215,7 @@ func rejectsAll(l ruleCheck) func(context.Context, *testing.T, *check.Check) {
 			repaired := w
 			repaired.Spec = w.Spec.Repaired()
 			if _, err := v.send(ctx, repaired); err != nil {
-				return "", nil //nolint:nilerr // a refusal is the expected result
+				return "", nil //nolint:nilerr // that it is refused is what was to be found out
 			}
 			return observed, nil
 		})

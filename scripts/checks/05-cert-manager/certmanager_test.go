@@ -119,7 +119,7 @@ func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	o.apply(ctx, t, c, deployed.Of(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
 	err := deployed.Until(ctx, issueLimit, "the certificate in the Secret "+o.secret, func(ctx context.Context) (string, error) {
 		if _, secret, err := o.leaf(ctx); apierrors.IsNotFound(err) || secret != nil && err != nil {
-			return "there is none", nil //nolint:nilerr // the check waits until it exists
+			return "there is none", nil //nolint:nilerr // that it is not there yet is what is waited out
 		} else if err != nil {
 			return "", err
 		}
@@ -255,7 +255,7 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 	var last error
 	err := deployed.Until(ctx, issueLimit/2, "an order of vanilla to be accepted", func(ctx context.Context) (string, error) {
 		if last = o.try(ctx, order("vanilla", nil, "vanilla")); last != nil {
-			return last.Error(), nil //nolint:nilerr // the check waits until it is no longer refused
+			return last.Error(), nil //nolint:nilerr // that it is refused is what is waited out
 		}
 		return "", nil
 	})

@@ -40,7 +40,7 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 			for i, field := range []string{"notBefore", "renewalTime"} {
 				text, _, _ := unstructured.NestedString(certificate.Object, "status", field)
 				if times[i], err = time.Parse(time.RFC3339, text); err != nil {
-					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is awaited
+					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is waited for
 				}
 			}
 			period = times[1].Sub(times[0])

@@ -266,7 +266,7 @@ func heals(ctx context.Context, t *testing.T, c *check.Check) {
 			return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
 		}
 		if _, now, err := o.leaf(ctx); err != nil || now.UID == secret.UID {
-			return "it is gone", nil //nolint:nilerr // the check waits until it exists again
+			return "it is gone", nil //nolint:nilerr // that it is gone is what is waited out
 		}
 		return "", nil
 	})

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A request that no longer matches the key is replaced under the same name, which causes a second order. Each order is
-// recorded, and a script that has seen one of them is correct about that one.
+// TestSecondOrderOfCertificate checks that a request that no longer matches the key is replaced under the same name,
+// which causes a second order. Each order is recorded, and a script that has seen one of them is correct about that
+// one.
 func TestSecondOrderOfCertificate(t *testing.T) {
 	t.Parallel()
 	r := &record{objects: map[types.UID]*unstructured.Unstructured{}}

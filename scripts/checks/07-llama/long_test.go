@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// A submission may send an endless answer. It does not fill the memory of the checks, and they report what is wrong
-// with it.
+// TestAnswerIsLimited checks that an endless answer of a submission does not fill the memory of the checks, and that
+// they report what is wrong with it.
 func TestAnswerIsLimited(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("refuse") {

@@ -136,10 +136,10 @@ func owner() types.Feature {
 		}))).Feature()
 }
 
-// The garbage collector discovers new kinds only every 30 s (k8s.io/kubernetes/cmd/kube-controller-manager/app,
-// startGarbageCollectorController), and retries objects of unknown kinds with growing delays. For a kind that has just
-// been defined, the wait would take longer than all other checks. So this check tests by the garbage collector's own
-// rule whether it may delete the children, and then deletes them in the same way.
+// collected tests by the garbage collector's own rule whether it may delete the children, and then deletes them in the
+// same way. The garbage collector itself discovers new kinds only every 30 s
+// (k8s.io/kubernetes/cmd/kube-controller-manager/app, startGarbageCollectorController), and retries objects of unknown
+// kinds with growing delays. For a kind that has just been defined, the wait would take longer than all other checks.
 func collected() types.Feature {
 	return features.New("children are deleted with their Lolcow").
 		Assess("by the garbage collector", check.Assess(assess(func(v visit) {

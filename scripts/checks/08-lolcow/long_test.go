@@ -13,8 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// A submission may send an endless answer. It does not fill the memory of the checks, and they report what is wrong
-// with it.
+// TestScrapeLimitsBody checks that an endless answer of a submission does not fill the memory of the checks, and that
+// they report what is wrong with it.
 func TestScrapeLimitsBody(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := []byte(strings.Repeat("x", 1<<20))

@@ -92,7 +92,8 @@ func (n *node) operators() (pids []int) {
 	return pids
 }
 
-// A program that creates a file with mode 0644 gets mode 0600 while new files are restricted.
+// TestNewFilesAreRestricted checks that a program that creates a file with mode 0644 gets mode 0600 while new files are
+// restricted.
 func TestNewFilesAreRestricted(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	widen, possible := n.restrictNewFiles()
@@ -118,7 +119,8 @@ func TestNewFilesAreRestricted(t *testing.T) {
 	}
 }
 
-// A program whose arguments contain our file can't write a file larger than the limit, until the limit is lifted.
+// TestFilesAreLimited checks that a program whose arguments contain our file can't write a file larger than the limit,
+// until the limit is lifted.
 func TestFilesAreLimited(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	// The script writes 2 KiB into the file for each line that it reads, and prints whether that succeeded.

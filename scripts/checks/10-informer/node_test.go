@@ -141,7 +141,7 @@ func (n *node) start(ctx context.Context, resync time.Duration, flags ...string)
 // startWith is start with a file of another name, or without one.
 func (n *node) startWith(ctx context.Context, file string, resync time.Duration, flags ...string) error {
 	if n.unusable != nil {
-		return nil //nolint:nilerr // it runs without our file, which each check reports
+		return nil //nolint:nilerr // it runs without our file, and each check says so
 	}
 	flags = append([]string{fileFlag + file, "--resync=" + resync.String()}, flags...)
 	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: flags})

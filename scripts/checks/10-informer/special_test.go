@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An operator may leave anything in place of the file. The checks do not block on it, do not read it endlessly, and
-// report what is wrong with it.
+// TestSpecialFileIsNamed covers what an operator may leave in place of the file. The checks do not block on it, do not
+// read it endlessly, and report what is wrong with it.
 func TestSpecialFileIsNamed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
@@ -61,7 +61,7 @@ func TestSpecialFileIsNamed(t *testing.T) {
 	}
 }
 
-// A file with many wrong lines does not fill the report.
+// TestWrongLimitsShownLines checks that a file with many wrong lines does not fill the report.
 func TestWrongLimitsShownLines(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	var content []byte
@@ -77,8 +77,8 @@ func TestWrongLimitsShownLines(t *testing.T) {
 	}
 }
 
-// All drawn keys are valid, and they cover each type that x/crypto/ssh can parse and that a hardware token or
-// ssh-keygen creates.
+// TestDrawnKeysCanBeParsed checks that all drawn keys are valid, and they cover each type that x/crypto/ssh can parse
+// and that a hardware token or ssh-keygen creates.
 func TestDrawnKeysCanBeParsed(t *testing.T) {
 	for _, algorithm := range slices.Concat(ordinaryTypes, tokenTypes) {
 		key, err := newKey(algorithm)
@@ -93,7 +93,8 @@ func TestDrawnKeysCanBeParsed(t *testing.T) {
 	}
 }
 
-// An account has the rules of each role that is bound to its name or to a group of all accounts.
+// TestRulesOf checks that an account has the rules of each role that is bound to its name or to a group of all
+// accounts.
 func TestRulesOf(t *testing.T) {
 	object := func(kind, name string, fields map[string]any) unstructured.Unstructured {
 		fields["kind"], fields["metadata"] = kind, map[string]any{"name": name}

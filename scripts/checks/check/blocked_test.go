@@ -63,7 +63,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// A check that may name a cause runs only after the check that it explains has failed.
+// TestMayExplain checks that a check that may name a cause runs only after the check that it explains has failed.
 func TestMayExplain(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Checks: []manifest.Check{{ID: "once"}, {ID: "cold-pan", Causes: []string{"once"}}}}

@@ -52,7 +52,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A machine that lacks something costs no points, because the grader ends the run without a grade.
+// TestPreventedCheckHasNoStatus checks that a machine that lacks something costs no points, because the grader ends the
+// run without a grade.
 func TestPreventedCheckHasNoStatus(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "prevented")
@@ -65,8 +66,8 @@ func TestPreventedCheckHasNoStatus(t *testing.T) {
 	}
 }
 
-// A check that may name the cause of a failure runs although a check that it needs has failed. It gets no points for
-// the run.
+// TestFailedCauseSkipsDependents checks that a check that may name the cause of a failure runs although a check that it
+// needs has failed. It gets no points for the run.
 func TestFailedCauseSkipsDependents(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "fails>errs,passes", "needs-it<fails", "passes<fails", "errs<fails", "last")
@@ -92,7 +93,8 @@ func TestFailedCauseSkipsDependents(t *testing.T) {
 	}
 }
 
-// A live view needs the events one by one, in the order of labs.yaml: first the beginning of a check, then its result.
+// TestEachCheckBeginsAndEnds checks the order of the events. A live view needs them one by one, in the order of
+// labs.yaml: first the beginning of a check, then its result.
 func TestEachCheckBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "last", "fails", "needs-it<fails", "passes")
@@ -106,7 +108,8 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// A student who fixes a check waits for its verdict. The checks that it needs run before it, and all others after it.
+// TestFirstCheckRunsFirst checks the order of checks for a student who fixes one of them, and waits for its verdict.
+// The checks that it needs run before it, and all others after it.
 func TestFirstCheckRunsFirst(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -122,7 +125,8 @@ func TestFirstCheckRunsFirst(t *testing.T) {
 	}
 }
 
-// A panic ends the process. The grader then finds that the check never ended, and reports an internal error.
+// TestPanicIsNotVerdict checks that a panic ends the process. The grader then finds that the check never ended, and
+// reports an internal error.
 func TestPanicIsNotVerdict(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("panics", "panics", "last")

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// An operator may write a status or log a line of any length, and a measurement may be missing.
+// TestSendTruncatesEvents covers a status or a log line of any length, and a missing measurement.
 func TestSendTruncatesEvents(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("vanilla ", 1<<20)

@@ -35,7 +35,8 @@ func cuts(end check.Scenario) check.Scene {
 	}}
 }
 
-// These are the numbers of requests of the scenarios below, so their random faults are among these.
+// scenarioWrites and scenarioReads are the numbers of requests of the scenarios below, so their random faults are among
+// these.
 const scenarioWrites, scenarioReads = 6, 3
 
 var scenarios = map[string]scenario{
@@ -260,7 +261,7 @@ func TestTortureWithoutFaultsFails(t *testing.T) {
 	}
 }
 
-// An internal error is not a verdict. The grader detects that the trials did not end.
+// TestTortureErrors checks that an internal error is not a verdict. The grader detects that the trials did not end.
 func TestTortureErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -289,7 +290,7 @@ func TestTortureErrors(t *testing.T) {
 	}
 }
 
-// A log of that length does not fit into one event.
+// TestTortureLimitsTimeline covers a log that does not fit into one event.
 func TestTortureLimitsTimeline(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)

@@ -65,7 +65,8 @@ func request(at time.Time, verb string, code int) faults.Entry {
 	}
 }
 
-// An operator that called the freezer some time ago gets the full time, counted from that call.
+// TestEventuallyWithinCountsFromTheLastSign checks that an operator that called the freezer some time ago gets the full
+// time, counted from that call.
 func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -86,7 +87,8 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	}
 }
 
-// A student who has started only the first step need not wait for the other steps.
+// TestEventuallyIsShortInUnstartedStep checks that a student who has started only the first step need not wait for the
+// other steps.
 func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -102,7 +104,8 @@ func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 	}
 }
 
-// An operator that has just recovered from a failure may act after the last look. The wait must not end at that moment.
+// TestEventuallyContinuesAfterRecovery checks that the wait does not end when an operator has just recovered from a
+// failure. The operator may act after the last look.
 func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -219,7 +219,8 @@ func pods(t *testing.T, c *Cluster) {
 	}
 }
 
-// A Pod may log an endless line. The kubelet returns only as much of it as the request asks for.
+// TestEvidenceLimitsLog checks the evidence of a Pod that logs an endless line. The kubelet returns only as much of it
+// as the request asks for.
 func TestEvidenceLimitsLog(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()

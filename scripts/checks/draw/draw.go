@@ -92,7 +92,7 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 func (p Property[Case]) cases(seed uint32) []Case {
 	stream := fnv.New64a()
 	_, _ = stream.Write([]byte(p.Name))
-	random := rand.New(rand.NewPCG(uint64(seed), stream.Sum64())) //nolint:gosec // a seed must draw the same cases each time
+	random := rand.New(rand.NewPCG(uint64(seed), stream.Sum64())) //nolint:gosec // a seed must make the same cases each time
 	cases := make([]Case, p.Count)
 	for i := range cases {
 		cases[i] = p.Draw(random, i)

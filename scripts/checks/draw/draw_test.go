@@ -94,7 +94,8 @@ func TestValidPropertyHasNoCounterexample(t *testing.T) {
 	}
 }
 
-// If several cases fail, the result does not depend on which of them fails first.
+// TestSeedRepeatsCounterexample checks that if several cases fail, the result does not depend on which of them fails
+// first.
 func TestSeedRepeatsCounterexample(t *testing.T) {
 	t.Parallel()
 	search := func(seed uint32) string {

@@ -78,7 +78,8 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// Every seed draws the required cases, and each drawn request is of the kind for which it was drawn.
+// TestDrawnRequests checks that every seed draws the required cases, and each drawn request is of the kind for which it
+// was drawn.
 func TestDrawnRequests(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

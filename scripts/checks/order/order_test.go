@@ -85,7 +85,7 @@ func TestDrawnSpecsBreakTheirRule(t *testing.T) {
 	}
 }
 
-// Every seed draws the required cases.
+// TestAllRepetitionsAreDrawn checks that every seed draws the required cases.
 func TestAllRepetitionsAreDrawn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -109,7 +109,7 @@ func TestAllRepetitionsAreDrawn(t *testing.T) {
 	}
 }
 
-// Shrinking ends for every failing property, at the smallest spec that still fails.
+// TestSmallerTerminates checks that shrinking ends for every failing property, at the smallest spec that still fails.
 func TestSmallerTerminates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -162,7 +162,7 @@ func TestSmallerTerminates(t *testing.T) {
 	}
 }
 
-// The script that the messages show to a student sends the tested order.
+// TestScripts checks that the script that the messages show to a student sends the tested order.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for rule, specs := range drawn(3) {

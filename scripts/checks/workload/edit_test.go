@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Versions are ordered as numbers, not as text.
+// TestNewer checks that versions are ordered as numbers, not as text.
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

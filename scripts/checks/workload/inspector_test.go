@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The webhook intercepts the operator's requests for the resources, and the probe. It does not delay other requests.
+// TestAnsweringWebhookMatchesOperatorOnly checks that the webhook intercepts the operator's requests for the resources,
+// and the probe. It does not delay other requests.
 func TestAnsweringWebhookMatchesOperatorOnly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(nil)

@@ -19,7 +19,8 @@ func services(ports ...int32) (all []corev1.Service) {
 	return all
 }
 
-// A port is drawn again only after all others, in every round, and ports of other Services are never drawn.
+// TestPortsAreReusedInTurn checks that a port is drawn again only after all others, in every round, and ports of other
+// Services are never drawn.
 func TestPortsAreReusedInTurn(t *testing.T) {
 	t.Parallel()
 	ports, err := freePorts(services(FirstPort, 30080, LastPort), rand.New(rand.NewPCG(1, 8)))

@@ -38,8 +38,8 @@ func (n nodes) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A node that never becomes ready is the machine's fault, so the run has no grade. A failed request or an interrupted
-// check does not mean that.
+// TestAwaitNode checks that a node that never becomes ready is the machine's fault, so the run has no grade. A failed
+// request or an interrupted check does not mean that.
 func TestAwaitNode(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the connection is lost")

@@ -10,7 +10,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// On a busy machine, a loop without backoff may be as slow as an operator that waits. It must not be mistaken for one.
+// TestTriesShowALoopOrALongPause checks that a loop without backoff is not mistaken for an operator that waits. On a
+// busy machine it may be as slow as one.
 func TestTriesShowALoopOrALongPause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -40,7 +40,7 @@ func TestMayNeed(t *testing.T) {
 	}
 }
 
-// This test has no API server for MayReference to ask.
+// TestNonBlockingReferenceNeedsNoRight has no API server for MayReference to ask.
 func TestNonBlockingReferenceNeedsNoRight(t *testing.T) {
 	t.Parallel()
 	child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{

@@ -317,7 +317,7 @@ func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found
 func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
-		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // this is the result
+		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // that is what is to be told
 	}
 	kinds, err := o.Client.Discovery().ServerResourcesForGroupVersion(reference.APIVersion)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -115,7 +115,7 @@ func TestStudentIsAllowed(t *testing.T) {
 	}
 }
 
-// A student with the issued kubeconfig must not be allowed these requests.
+// TestStudentIsForbidden sends requests that a student with the issued kubeconfig must not be allowed.
 func TestStudentIsForbidden(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)

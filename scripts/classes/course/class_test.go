@@ -101,7 +101,8 @@ func TestGradebook(t *testing.T) {
 	}
 }
 
-// An attempt without a verdict might have been the best one. A grade that may be too low is not published.
+// TestGradeWaitsForOtherAttempts checks that a grade that may be too low is not published: an attempt without a verdict
+// might have been the best one.
 func TestGradeWaitsForOtherAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := func(number, score int, outcome report.Outcome) Attempt {
@@ -184,7 +185,8 @@ func TestRowsGroupAttempts(t *testing.T) {
 	}
 }
 
-// The rules of a course affect the gradebook, the page of the class and the feedback.
+// TestRulesApplyToResults checks that the rules of a course affect the gradebook, the page of the class and the
+// feedback.
 func TestRulesApplyToResults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

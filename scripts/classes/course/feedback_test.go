@@ -76,7 +76,8 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 	}
 }
 
-// No report shows its student the seed or a folder of the machine, whatever the report says.
+// TestRedactedReportHasNoSecrets checks that no report shows its student the seed or a folder of the machine, whatever
+// the report says.
 func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const seed = 4021337

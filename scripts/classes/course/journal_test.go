@@ -56,7 +56,8 @@ func has(t *testing.T, j *Journal, k Key) bool {
 	return ok
 }
 
-// The journal keeps all complete lines before an unfinished write, and writes the next line as a separate line.
+// TestJournalIgnoresUnfinishedLine checks that the journal keeps all complete lines before an unfinished write, and
+// writes the next line as a separate line.
 func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,7 +99,7 @@ func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 	}
 }
 
-// If a line is damaged, only its own run is lost.
+// TestDamagedLineLosesOneRun checks that if a line is damaged, only its own run is lost.
 func TestDamagedLineLosesOneRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -159,7 +159,8 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 	}
 }
 
-// An interruption cancels the active runs. After it, even the last line of the journal may be missing or incomplete.
+// TestInterruptionsChangeNoResult checks that an interruption cancels the active runs. After it, even the last line of
+// the journal may be missing or incomplete.
 func TestInterruptionsChangeNoResult(t *testing.T) {
 	t.Parallel()
 	gradebook := func(c *Class) string {
@@ -289,7 +290,7 @@ func TestOnlyChangedWorkIsGraded(t *testing.T) {
 	}
 }
 
-// A run that hangs is cancelled, and the class continues.
+// TestHangingRunIsCancelled checks that a run that hangs is cancelled, and the class continues.
 func TestHangingRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())
@@ -342,7 +343,8 @@ func TestDeployedSubmissionsAreLimited(t *testing.T) {
 	}
 }
 
-// A class whose journal can't be written is aborted, because its results would be lost.
+// TestJournalErrorEndsRun checks that a class whose journal can't be written is aborted, because its results would be
+// lost.
 func TestJournalErrorEndsRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -45,7 +45,8 @@ func made(t *testing.T, names ...string) *Grader {
 	return g
 }
 
-// A missing module ends the run before it begins. The reason is either the student or the network.
+// TestMissingModulesAreReported checks that a missing module ends the run before it begins. The reason is either the
+// student or the network.
 func TestMissingModulesAreReported(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream")
@@ -85,7 +86,8 @@ func TestBlankReportHasAllChecks(t *testing.T) {
 	}
 }
 
-// Labs without a node share control planes, so that there are no more control planes than slots.
+// TestLabsShareControlPlanes checks that labs without a node share control planes, so that there are no more control
+// planes than slots.
 func TestLabsShareControlPlanes(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream", "02-reconciler")

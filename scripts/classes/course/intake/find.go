@@ -305,7 +305,7 @@ func HasGroup(dir string, groups ...string) bool {
 		extension := path.Ext(name)
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // unreadable files are skipped
+			return nil //nolint:nilerr // it is skipped
 		case entry.IsDir() && name != "." && skipped(path.Base(name)):
 			return fs.SkipDir
 		case !entry.Type().IsRegular() || extension != ".go" && extension != ".yaml" && extension != ".yml":

@@ -103,7 +103,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The name of the searched folder decides only if nothing else does, because it may be the student's name.
+// TestFindUsesFolderName checks that the name of the searched folder decides only if nothing else does, because it may
+// be the student's name.
 func TestFindUsesFolderName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

@@ -128,7 +128,8 @@ func TestRepositories(t *testing.T) {
 	}
 }
 
-// Without a commit in the roster, the last commit before the deadline and the newest one are attempts.
+// TestAttemptsOfARepository checks that without a commit in the roster, the last commit before the deadline and the
+// newest one are attempts.
 func TestAttemptsOfARepository(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +165,8 @@ func TestAttemptsOfARepository(t *testing.T) {
 	}
 }
 
-// No code of a repository is run. Its files are neither fetched from elsewhere, nor left out, nor replaced.
+// TestHostileRepositories checks that no code of a repository is run. Its files are neither fetched from elsewhere, nor
+// left out, nor replaced.
 func TestHostileRepositories(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -185,7 +187,7 @@ func TestHostileRepositories(t *testing.T) {
 	}))
 	for _, hook := range []string{"post-checkout", "reference-transaction", "post-upload-pack", "pre-receive"} {
 		script := "#!/bin/sh\ntouch " + mark + "\n"
-		if err := os.WriteFile(filepath.Join(r.dir, ".git", "hooks", hook), []byte(script), 0o755); err != nil { //nolint:gosec // a hook is a program
+		if err := os.WriteFile(filepath.Join(r.dir, ".git", "hooks", hook), []byte(script), 0o755); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +242,8 @@ func TestLimitsOfARepository(t *testing.T) {
 	}
 }
 
-// One repository with several labs is fetched once, and gives a submission to each.
+// TestSeveralLabsOfARepository checks that one repository with several labs is fetched once, and gives a submission to
+// each.
 func TestSeveralLabsOfARepository(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -254,7 +257,7 @@ func TestSeveralLabsOfARepository(t *testing.T) {
 	})
 }
 
-// Git ignores the environment of the user who grades, and shows no password.
+// TestGitEnvironmentAndProblem checks that Git ignores the environment of the user who grades, and shows no password.
 func TestGitEnvironmentAndProblem(t *testing.T) {
 	t.Setenv("GIT_DIR", "/nowhere")
 	t.Setenv("GIT_CONFIG_COUNT", "1")

@@ -177,7 +177,7 @@ func wantLines(t *testing.T, got, want []string) {
 	}
 }
 
-// The same work has the same digest, however it was handed in. Other work has another digest.
+// TestDigest checks that the same work has the same digest, however it was handed in. Other work has another digest.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -217,7 +217,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// The files in a student's folder may be hostile, too, even if nothing is unpacked.
+// TestHostileFolders reads folders with hostile files, which are dangerous even if nothing is unpacked.
 func TestHostileFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -245,7 +245,7 @@ func TestHostileFolders(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // it is a folder
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // a folder
 	want := []string{
 		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
 		"link-inside 02-reconciler 1: in 02-reconciler",
@@ -261,7 +261,8 @@ func TestHostileFolders(t *testing.T) {
 	wantLines(t, short(readAll(t, dir, lab2), dir), want)
 }
 
-// A second call returns the same result, and leaves no file of the first call that no longer exists in the source.
+// TestReadAgain checks that a second call returns the same result, and leaves no file of the first call that no longer
+// exists in the source.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), filepath.Join(t.TempDir(), "work")

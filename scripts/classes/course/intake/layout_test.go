@@ -75,7 +75,7 @@ func TestSeveralLabsAndAttempts(t *testing.T) {
 	})
 }
 
-// A folder for each lab, with the students in it.
+// TestReadFolderPerLab reads a folder for each lab, with the students in it.
 func TestReadFolderPerLab(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -86,7 +86,7 @@ func TestReadFolderPerLab(t *testing.T) {
 	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{"ada 01-icecream 1: in 1", "ada 02-reconciler 1: in 2"})
 }
 
-// The folder of one student must not be mistaken for a class.
+// TestReadInvalidSource checks that the folder of one student is not mistaken for a class.
 func TestReadInvalidSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

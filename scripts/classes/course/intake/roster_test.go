@@ -92,7 +92,7 @@ func TestReadRosterSources(t *testing.T) {
 	}
 }
 
-// Any roster is either read, or refused with a line number.
+// FuzzRoster checks that any roster is either read, or refused with a line number.
 func FuzzRoster(f *testing.F) {
 	for _, seed := range []string{
 		"ada,a\n", "student,source,lab,commit\nada,https://example.org/x,2,abcdef0\n", "\"a\nb\",c\n",
@@ -113,7 +113,7 @@ func FuzzRoster(f *testing.F) {
 	})
 }
 
-// Reading ends for any content of Gradescope's file.
+// FuzzGradescope checks that reading ends for any content of Gradescope's file.
 func FuzzGradescope(f *testing.F) {
 	f.Add([]byte(gradescopeMetadata))
 	f.Add([]byte("submission_1:\n  :submitters:\n  - :name: [\n"))

@@ -95,7 +95,7 @@ func inside(tb testing.TB, dir string) (names []string) {
 // unpackInto unpacks an archive into a folder, and checks that nothing was written next to it.
 func unpackInto(tb testing.TB, archive string, limits Limits) (dir string, err error) {
 	tb.Helper()
-	outer, err := os.MkdirTemp("", "unpack-") //nolint:usetesting // fuzzing creates many
+	outer, err := os.MkdirTemp("", "unpack-") //nolint:usetesting // fuzzing makes many
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -269,7 +269,8 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// Wherever the end of an archive is cut off, the rest must not be mistaken for the whole.
+// TestTruncatedArchives checks that the rest of a truncated archive is not mistaken for the whole, wherever it was cut
+// off.
 func TestTruncatedArchives(t *testing.T) {
 	t.Parallel()
 	content := files{"go.mod": "module x\n", "a.go": strings.Repeat("package x // a\n", 100), "b.go": strings.Repeat("package x // b\n", 100)}
@@ -283,7 +284,7 @@ func TestTruncatedArchives(t *testing.T) {
 	}
 }
 
-// Harmless archives are unpacked, including unusual entries that are common in archives.
+// TestUnpack checks that harmless archives are unpacked, including unusual entries that are common in archives.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -351,7 +352,8 @@ func TestUnpackKeepsExecutableBit(t *testing.T) {
 	}
 }
 
-// A list of 100,000 files, and one that exceeds the limit, take little memory and time.
+// TestUnpackLimitsFiles checks that a list of 100,000 files, and one that exceeds the limit, take little memory and
+// time.
 func TestUnpackLimitsFiles(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer
@@ -393,8 +395,8 @@ func TestUnpackStopsWithContext(t *testing.T) {
 	}
 }
 
-// For any archive, unpacking ends, no file is written outside of the folder, no link leads out, and the size is within
-// the limit.
+// FuzzUnpack checks that for any archive, unpacking ends, no file is written outside of the folder, no link leads out,
+// and the size is within the limit.
 func FuzzUnpack(f *testing.F) {
 	flat := labFiles("a/", "x")
 	for _, seed := range []string{
@@ -427,7 +429,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// A name is either refused, or it is clean and stays inside the folder.
+// FuzzCleanName checks that a name is either refused, or it is clean and stays inside the folder.
 func FuzzCleanName(f *testing.F) {
 	for _, seed := range []string{"a/b", "../a", "/a", "a//b/./c/", "a\\b", "\x00", "a/../b", "..", ".", "", "ä"} {
 		f.Add(seed)

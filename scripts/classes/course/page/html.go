@@ -73,7 +73,7 @@ func quoted(text string) template.HTML {
 		}
 		out.WriteString(part)
 	}
-	return template.HTML(out.String()) //nolint:gosec // every part was escaped above
+	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
 }
 
 // Write writes the page of a class for its instructor: one complete file without scripts that loads nothing.

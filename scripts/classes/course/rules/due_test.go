@@ -18,7 +18,8 @@ func moment(t *testing.T, text string) time.Time {
 	return at
 }
 
-// In Berlin, clocks are set back on 2026-10-25 at 03:00, and set forward on 2027-03-28 at 02:00.
+// TestDeadlines uses the time zone of Berlin, where clocks are set back on 2026-10-25 at 03:00, and set forward on
+// 2027-03-28 at 02:00.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, zone, deadline, want string }{
@@ -48,7 +49,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Students may have their own deadlines, and a rule for lab 2 does not apply to lab 12.
+// TestDeadlineOfStudent checks that students may have their own deadlines, and a rule for lab 2 does not apply to lab
+// 12.
 func TestDeadlineOfStudent(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, `
@@ -75,7 +77,7 @@ students:
 	}
 }
 
-// A day ends when clocks show the deadline's time again.
+// TestLateDays checks that a day ends when clocks show the deadline's time again.
 func TestLateDays(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -127,10 +129,11 @@ func zone(t *testing.T, name string) *time.Location {
 	return zone
 }
 
-// The number of started days equals the result of counting them one by one, in zones of many kinds.
+// TestLateDaysMatchCount checks that the number of started days equals the result of counting them one by one, in zones
+// of many kinds.
 func TestLateDaysMatchCount(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers each time
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
 	for _, name := range []string{
 		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia",
 	} {

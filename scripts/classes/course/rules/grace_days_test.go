@@ -121,7 +121,7 @@ func (c *trial) try(i, left int) (worth *big.Rat, used int) {
 
 func TestGraceDaysMaximizeTotal(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same numbers each time
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same ones each time
 	helped := 0
 	for range 3000 {
 		c := randomTrial(random)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Each mistake is reported with its line, and all of them at once.
+// TestParseErrors checks that each mistake is reported with its line, and all of them at once.
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -95,7 +95,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Names that look like numbers or truth values stay strings.
+// TestStudentNamesAreStrings checks that names that look like numbers or truth values stay strings.
 func TestStudentNamesAreStrings(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ada", "0123456", "no", "1e3", "2026-01-01", "Ada-Müller", "ada@example.org", "~", "0x10"} {
@@ -145,7 +145,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Aliases save typing, but can't expand a small file into a large one.
+// TestAliases checks that aliases save typing, but can't expand a small file into a large one.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n"+
@@ -165,7 +165,7 @@ func TestAliases(t *testing.T) {
 
 var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// The examples of the page are correct, and it has a row for each field of the schema.
+// TestDocumentation checks that the examples of the page are correct, and it has a row for each field of the schema.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/reference/class-yaml.md")
@@ -192,7 +192,8 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// For any file, reading ends, an error is printable and names a line, and marks are within bounds.
+// FuzzParse checks that for any file, reading ends, an error is printable and names a line, and marks are within
+// bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "labs: {2: {deadline: 2026-10-25 23:59}}", berlin + "graceDays: 3\nattempts: last\nlate: {percent: 10, days: 5}\n",

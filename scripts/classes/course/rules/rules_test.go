@@ -208,7 +208,7 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// A re-grade changes the points, but not the instructor's manual changes.
+// TestManualPointsSurviveRegrade checks that a re-grade changes the points, but not the instructor's manual changes.
 func TestManualPointsSurviveRegrade(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "students: {ada: {labs: {2: {points: 5, comment: explained it well}}}}")

@@ -46,7 +46,7 @@ func Folder(name, dir string) (d Document, err error) {
 		}
 		content, err := readFile(dir, file, left)
 		if err != nil {
-			return nil //nolint:nilerr // nor does a file
+			return nil //nolint:nilerr // nor has a file
 		}
 		left -= int64(len(content))
 		d.Files[file] = content
