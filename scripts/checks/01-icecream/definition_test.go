@@ -126,7 +126,7 @@ func unexplained(path string, schema map[string]any) []string {
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {
-		// apiVersion, kind and metadata are Kubernetes' own; metadata has its text from the API server.
+		// apiVersion, kind and metadata are Kubernetes' own. The text of metadata comes from the API server.
 		if property, ok := property.(map[string]any); ok && name != "metadata" {
 			silent = append(silent, unexplained(path+"."+name, property)...)
 		}

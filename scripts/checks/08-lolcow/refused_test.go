@@ -77,7 +77,7 @@ type trouble struct {
 	what     string
 	resource string
 	answer   workload.Answer
-	// change makes the operator send the write; nil: the Lolcow is created.
+	// change makes the operator send the write. Nil: the Lolcow is created.
 	change func(visit, *cow)
 	of     *cow
 }

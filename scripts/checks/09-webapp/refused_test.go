@@ -115,7 +115,7 @@ type trouble struct {
 	what   string
 	kind   string // the written resource
 	answer workload.Answer
-	// change makes the operator send the write; nil: the WebApp is created.
+	// change makes the operator send the write. Nil: the WebApp is created.
 	change func(*app)
 	// mentions are further texts that the message must contain.
 	mentions []string

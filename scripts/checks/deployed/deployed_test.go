@@ -67,7 +67,7 @@ func TestManifestsSkipEmptyDocuments(t *testing.T) {
 	suite.Manifests = file
 	objects, err := Manifests(suite)
 	if err != nil || len(objects) != 3 {
-		t.Fatalf("there are %d objects (%v), want 3", len(objects), err)
+		t.Fatalf("Manifests() returned %d objects, error = %v, want 3", len(objects), err)
 	}
 	if found := Of(objects, "Cup", "ConfigMap"); len(found) != 2 || found[0].GetName() != "small" || found[1].GetName() != "menu" {
 		t.Errorf("Of() for two kinds = %v", found)

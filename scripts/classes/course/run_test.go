@@ -71,7 +71,7 @@ func results(t *testing.T, dir string) map[string]string {
 func same(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	if len(got) != len(want) || len(want) < 50 {
-		t.Errorf("there are %d files of results, want %d", len(got), len(want))
+		t.Errorf("got %d files of results, want %d", len(got), len(want))
 	}
 	for name, content := range want {
 		if got[name] != content {

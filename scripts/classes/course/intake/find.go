@@ -88,7 +88,7 @@ type search struct {
 type module struct {
 	// folder is slash-separated and relative to the folder where the search began, which is ".".
 	folder string
-	// path is the module path; empty if go.mod has none.
+	// path is the module path. It is empty if go.mod has none.
 	path string
 }
 

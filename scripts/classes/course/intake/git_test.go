@@ -124,7 +124,7 @@ func TestRepositories(t *testing.T) {
 	all := readRosterOf(t, dir, Options{}, "ada,file://"+filepath.Join(dir, "empty"), "bob,file://"+filepath.Join(dir, "missing.git"))
 	if len(all) != 2 || !strings.HasPrefix(all[0].Problem, "the repository has no commits") ||
 		!strings.HasPrefix(all[1].Problem, "git fetch failed (") {
-		t.Errorf("the submissions are %+v", all)
+		t.Errorf("Read() = %+v", all)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestAttemptsOfARepository(t *testing.T) {
 		for i, s := range all {
 			got = append(got, strings.TrimPrefix(s.From, "ada.git@"))
 			if s.Attempt != i+1 || s.Problem != "" {
-				t.Errorf("the submission is %+v", s)
+				t.Errorf("submission = %+v", s)
 			}
 		}
 		for i := range want {
@@ -195,7 +195,7 @@ func TestHostileRepositories(t *testing.T) {
 	r.git("", "config", "uploadpack.packObjectsHook", "touch "+mark+";")
 	all := readRosterOf(t, dir, Options{}, "ada,file://"+r.dir)
 	if len(all) != 1 || all[0].Problem != "" {
-		t.Fatalf("the submissions are %+v", all)
+		t.Fatalf("Read() = %+v", all)
 	}
 	for name, want := range map[string]string{
 		"hidden.go": "package x\n", "subst.go": "package x // $Format:%H$\n",

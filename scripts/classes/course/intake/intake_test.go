@@ -173,7 +173,7 @@ func wantLines(t *testing.T, got, want []string) {
 		fits = fits && strings.HasPrefix(got[i], want[i])
 	}
 	if !fits {
-		t.Errorf("the submissions are\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		t.Errorf("Read() =\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
@@ -278,7 +278,7 @@ func TestReadAgain(t *testing.T) {
 	}
 	files{"ada.zip": labFiles("", "x").zip(t)}.write(t, dir)
 	if again, err = Read(t.Context(), options); err != nil || again[0].Digest == first[0].Digest {
-		t.Errorf("it is still %+v: %v", again, err)
+		t.Errorf("Read() still returns %+v: %v", again, err)
 	}
 	if _, err := os.Stat(filepath.Join(again[0].Dir, "old.go")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an old file is still there: %v", err)
@@ -320,6 +320,6 @@ func TestNamesOfStudents(t *testing.T) {
 		seen[strings.ToLower(name)] = true
 	}
 	if names["3"] != "bob" || !strings.HasPrefix(names["1"], "Ada-") || !strings.HasPrefix(names["2"], "ada-") || len(names) != 6 {
-		t.Errorf("the names are %v", names)
+		t.Errorf("studentNames() = %v", names)
 	}
 }

@@ -186,7 +186,7 @@ func TestReadGradescopeExport(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), Options{Labs: course, Source: dir, Work: t.TempDir()}); err == nil ||
 		!strings.Contains(err.Error(), "export the submissions again") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Read() error = %v", err)
 	}
 }
 

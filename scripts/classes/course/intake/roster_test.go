@@ -26,7 +26,7 @@ func TestParseRoster(t *testing.T) {
 		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 2", "bob 02-reconciler 2: in 1",
 	})
 	if all[2].From != "bob.zip" || all[3].From != "second.zip" || all[1].Submitted.UTC().Format(time.RFC3339) != "2026-10-25T22:59:59Z" {
-		t.Errorf("the submissions are %+v", all)
+		t.Errorf("Read() = %+v", all)
 	}
 }
 

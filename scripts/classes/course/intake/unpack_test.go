@@ -372,7 +372,7 @@ func TestUnpackLimitsFiles(t *testing.T) {
 	} {
 		if _, err := unpackInto(t, archive.String(), limits); err == nil ||
 			!strings.Contains(err.Error(), "there are too many files in the archive") {
-			t.Errorf("the error is %v", err)
+			t.Errorf("unpack() error = %v", err)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestUnpackStopsWithContext(t *testing.T) {
 	defer u.root.Close()
 	stop()
 	if err := u.zip(strings.NewReader(archive), int64(len(archive))); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("zip() error = %v", err)
 	}
 	if err := u.write("c", strings.NewReader("z"), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("a file is written: %v", err)

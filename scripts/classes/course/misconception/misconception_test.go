@@ -59,7 +59,7 @@ func realLabs(t *testing.T) map[string][]Known {
 		labs[lab.Name] = known
 	}
 	if len(labs) < 11 {
-		t.Fatalf("there are %d labs", len(labs))
+		t.Fatalf("found %d labs", len(labs))
 	}
 	return labs
 }

@@ -277,7 +277,7 @@ func feedbackOf(t *testing.T, c *Class, i int) string {
 	for j := range s.Works {
 		for _, f := range s.Works[j].Failed {
 			if check := c.lab(s.Works[j].Lab).check(f.Check); !check.Hidden && !strings.Contains(page, check.Title) {
-				t.Errorf("the feedback of %s does not say that %s failed", s.Name, f.Check)
+				t.Errorf("the feedback of %s does not report that %s failed", s.Name, f.Check)
 			}
 		}
 	}

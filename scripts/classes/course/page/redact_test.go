@@ -19,7 +19,7 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../grading/report/testdata/*.json")
 	if err != nil || len(files) < 10 {
-		t.Fatalf("there are %d reports: %v", len(files), err)
+		t.Fatalf("found %d reports: %v", len(files), err)
 	}
 	for _, file := range files {
 		r, err := report.Read(file)

@@ -161,7 +161,7 @@ func realLab(tb testing.TB, name string) Lab {
 	}
 	i := slices.IndexFunc(list.Labs, func(l Lab) bool { return l.Name == name })
 	if i < 0 {
-		tb.Fatalf("there is no lab %s", name)
+		tb.Fatalf("labs.yaml has no lab %s", name)
 	}
 	return list.Labs[i]
 }

@@ -166,10 +166,10 @@ func TestPrecisionAndRecall(t *testing.T) {
 	claimed := f.claimed()
 	right, wrong := atLeast(claimed, DefaultThreshold), atLeast(f.independent, DefaultThreshold)
 	if recall := float64(right) / float64(len(claimed)); recall < 0.99 {
-		t.Errorf("the recall is %.3f, and docs/reference/similarity.md says 0.99 at least: find the disguise that now hides a copy", recall)
+		t.Errorf("recall = %.3f, and docs/reference/similarity.md promises at least 0.99: find the disguise that now hides a copy", recall)
 	}
 	if precision := float64(right) / float64(right+wrong); precision < 0.99 {
-		t.Errorf("the precision is %.3f, and docs/reference/similarity.md says 0.99 at least: %v", precision, f.independent[:wrong])
+		t.Errorf("precision = %.3f, and docs/reference/similarity.md promises at least 0.99: %v", precision, f.independent[:wrong])
 	}
 }
 
