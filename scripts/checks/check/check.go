@@ -55,10 +55,10 @@ type Check struct {
 	// begun and done count the steps. A step that skips itself is not done.
 	begun, done int
 	failure     *Failure
-	aborted     bool // the grader could not do its work: there is no verdict
+	aborted     bool // the check itself could not do its work: there is no verdict
 	// skipped is why the check could not run here, and prevented is why there can be no grade. Both are empty otherwise.
 	skipped, prevented string
-	// notStarted is true if the submission has no code for the step that the check is about.
+	// notStarted is true if the submission has not started the step that the check is about.
 	notStarted   bool
 	measurements []report.Measurement
 	// schedule holds the faults during the check. It is nil if there are none. armedAt is the ID of the last log entry
@@ -203,7 +203,7 @@ func (c *Check) EventuallyWithin(
 }
 
 // Settle waits until the operator has been silent for a quiet window. It returns false if the operator never stops
-// sending requests. By then the operator has done everything that it is going to do.
+// sending requests. After a quiet window the operator has done everything that it is going to do.
 func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	t.Helper()
 	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
