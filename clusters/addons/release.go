@@ -139,7 +139,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 			report(fmt.Sprintf("%s is missing: restoring it", missing))
 		}
 	}
-	last, err = h.recover(last, report)
+	last, err = h.repairRecords(last, report)
 	if err != nil {
 		return err
 	}
@@ -199,13 +199,13 @@ func (h *helm) missing(revision *release.Release) (string, error) {
 	return "", nil
 }
 
-// recover repairs the release's records after an install, upgrade or uninstall that did not complete, so that the next
-// operation is possible. It returns the revision from which to upgrade, or nil if the release has to be installed.
+// repairRecords repairs the release's records after an install, upgrade or uninstall that did not complete, so that the
+// next operation is possible. It returns the revision from which to upgrade, or nil if the release has to be installed.
 //
 // Helm itself refuses to continue: install fails with "cannot re-use a name that is still in use", and upgrade with
 // "another operation is in progress". Helm can't know that the other operation is dead. We know it, because every
 // installer of add-ons holds the cluster's lock.
-func (h *helm) recover(last *release.Release, report func(string)) (*release.Release, error) {
+func (h *helm) repairRecords(last *release.Release, report func(string)) (*release.Release, error) {
 	if last == nil {
 		return nil, nil
 	}
@@ -237,7 +237,7 @@ func (h *helm) recover(last *release.Release, report func(string)) (*release.Rel
 		return nil, h.forget()
 	}
 	if good.Info.Status == release.StatusSuperseded {
-		good.SetStatus(release.StatusDeployed, "Deployed again; what superseded it was interrupted")
+		good.SetStatus(release.StatusDeployed, "Deployed again, because the upgrade that superseded it was interrupted")
 		if err := h.config.Releases.Update(good); err != nil {
 			return nil, fmt.Errorf("recording which revision of %s is deployed: %w", h.name, err)
 		}

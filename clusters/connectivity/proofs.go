@@ -129,8 +129,8 @@ func nodePort(ctx context.Context, s *scene) error {
 		url := "http://" + net.JoinHostPort(address, port)
 		ask := func(ctx context.Context) error { return getFromHost(ctx, url) }
 		if !s.options.Nodes {
-			from, there := s.podOnOtherNode(node.Name)
-			if !there {
+			from, found := s.podOnOtherNode(node.Name)
+			if !found {
 				return &skipError{"this machine does not reach the nodes, and there is no other node to ask from"}
 			}
 			ask = func(ctx context.Context) error {
@@ -222,7 +222,7 @@ func networkPolicy(ctx context.Context, s *scene) (err error) {
 	if err == nil {
 		err = s.reached(ctx, friend, url)
 	}
-	return errors.Join(err, s.lifted(ctx, url, func() error {
+	return errors.Join(err, s.removePolicy(ctx, url, func() error {
 		return policies.Delete(context.WithoutCancel(ctx), "friends-only", metav1.DeleteOptions{})
 	}))
 }
@@ -255,18 +255,18 @@ func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
 		err = s.reached(ctx, friend, url)
 	}
 	if err == nil {
-		err = eventually(ctx, patience, "the cluster's DNS answers whom the policy lets ask it", func(ctx context.Context) error {
+		err = eventually(ctx, patience, "the cluster's DNS answers a Pod whose policy allows it", func(ctx context.Context) error {
 			_, err := s.ask(ctx, s.pods[client][0], "resolve", "-t", answerTime.String(), server)
 			return err
 		})
 	}
-	return errors.Join(err, s.lifted(ctx, url, func() error {
+	return errors.Join(err, s.removePolicy(ctx, url, func() error {
 		return policies.Delete(context.WithoutCancel(ctx), "names-only", metav1.DeleteOptions{})
 	}))
 }
 
-// lifted removes a policy and waits until clients get answers again, as the next feature expects.
-func (s *scene) lifted(ctx context.Context, url string, remove func() error) error {
+// removePolicy removes a policy and waits until clients get answers again, as the next feature expects.
+func (s *scene) removePolicy(ctx context.Context, url string, remove func() error) error {
 	if err := remove(); err != nil {
 		return fmt.Errorf("removing the policy: %w", err)
 	}

@@ -26,8 +26,8 @@ const Image = "operator-labs/probe:v1"
 // variable is the environment variable that makes a program that calls Child run the test. Its value holds the Options.
 const variable = "OPERATOR_LABS_CONNECTIVITY"
 
-// farewell is how long a stopped test may take to remove what it created.
-const farewell = 30 * time.Second
+// cleanupTime is how long a stopped test may take to remove what it created.
+const cleanupTime = 30 * time.Second
 
 // Options configure a run.
 type Options struct {
@@ -88,7 +88,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 		return fmt.Errorf("starting the network tests: %w", err)
 	}
 	// A stopped test still removes what it created.
-	stop := context.AfterFunc(ctx, func() { p.Stop(farewell) })
+	stop := context.AfterFunc(ctx, func() { p.Stop(cleanupTime) })
 	defer stop()
 
 	var failed []string
@@ -127,8 +127,8 @@ type event struct {
 
 // Child returns at once, unless Run started this process. Then it runs the test, and does not return.
 func Child() {
-	configuration, there := os.LookupEnv(variable)
-	if !there {
+	configuration, found := os.LookupEnv(variable)
+	if !found {
 		return
 	}
 	var options Options
@@ -148,9 +148,9 @@ func Child() {
 }
 
 // Network runs `cilium connectivity test` if that command is on PATH, with its output to out, and reports whether the
-// command was there. With one worker it passes an option for that, because the command would otherwise wait for a
+// command was found. With one worker it passes an option for that, because the command would otherwise wait for a
 // second worker.
-func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
+func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (found bool, err error) {
 	cilium, err := exec.LookPath("cilium")
 	if err != nil {
 		return false, nil // the command is optional

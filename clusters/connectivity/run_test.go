@@ -78,19 +78,19 @@ func TestInterruptedRunEnds(t *testing.T) {
 func TestCiliumCommandRunsIfInstalled(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
-	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); there || err != nil {
-		t.Errorf("Network() without the command = %v, %v", there, err)
+	if found, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); found || err != nil {
+		t.Errorf("Network() without the command = %v, %v", found, err)
 	}
 	called := filepath.Join(folder, "called")
 	script := "#!/bin/sh\necho \"$KUBECONFIG $*\" >>" + called + "\ncase \"$*\" in *single-node) exit 0;; esac\nexit 3\n"
 	if err := os.WriteFile(filepath.Join(folder, "cilium"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); !there || err != nil {
-		t.Errorf("Network() with one worker = %v, %v", there, err)
+	if found, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); !found || err != nil {
+		t.Errorf("Network() with one worker = %v, %v", found, err)
 	}
-	if there, err := Network(t.Context(), "/some/kubeconfig", 2, os.Stderr); !there || err == nil {
-		t.Errorf("Network() with a failing test = %v, %v", there, err)
+	if found, err := Network(t.Context(), "/some/kubeconfig", 2, os.Stderr); !found || err == nil {
+		t.Errorf("Network() with a failing test = %v, %v", found, err)
 	}
 	content, err := os.ReadFile(called)
 	if want := "/some/kubeconfig connectivity test --single-node\n" +

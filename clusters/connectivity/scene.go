@@ -97,7 +97,7 @@ func run(t *testing.T, options Options, report func(Result)) {
 			t.Fatal(context.Cause(ctx))
 		}
 		result := Result{Feature: p.name}
-		begun := time.Now()
+		start := time.Now()
 		var problem error
 		passed := t.Run(p.name, func(t *testing.T) {
 			environment.WithContext(ctx).Test(t, features.New(p.name).Assess(p.name,
@@ -116,7 +116,7 @@ func run(t *testing.T, options Options, report func(Result)) {
 		})
 		_, result.Skipped = errors.AsType[*skipError](problem)
 		result.Passed = passed && problem == nil
-		result.Took = time.Since(begun)
+		result.Took = time.Since(start)
 		if problem != nil {
 			result.Problem = problem.Error()
 		}

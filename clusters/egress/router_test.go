@@ -104,12 +104,12 @@ func TestConnectionReachesTheServer(t *testing.T) {
 func TestStatusLineNamesTheError(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	router := newRouter(t, socket)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
-	router.Route("10.96.0.7:443", nobody.Addr().String())
+	closed.Close()
+	router.Route("10.96.0.7:443", closed.Addr().String())
 	for _, test := range []struct {
 		question, want string
 		code           int
@@ -117,7 +117,7 @@ func TestStatusLineNamesTheError(t *testing.T) {
 		{"CONNECT 10.96.0.8:443", "502 no local process serves 10.96.0.8:443", http.StatusBadGateway},
 		{"CONNECT 10.96.0.7:80", "502 no local process serves 10.96.0.7:80", http.StatusBadGateway},
 		{
-			"CONNECT 10.96.0.7:443", "502 no server answers at " + nobody.Addr().String() + ", which serves 10.96.0.7:443: does the operator run?",
+			"CONNECT 10.96.0.7:443", "502 no server answers at " + closed.Addr().String() + ", which serves 10.96.0.7:443: does the operator run?",
 			http.StatusBadGateway,
 		},
 		{"GET http://10.96.0.7:443/", "405 Method Not Allowed", http.StatusMethodNotAllowed},

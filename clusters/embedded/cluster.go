@@ -215,7 +215,7 @@ func (c *Cluster) Failed() error {
 
 // launch starts programs of the control plane. The output of each is written to a log file with its name.
 func (c *Cluster) launch(program *multicall.Program, components ...component) error {
-	if err := openfiles.Enough(); err != nil {
+	if err := openfiles.Check(); err != nil {
 		return err
 	}
 	for _, component := range components {

@@ -110,8 +110,8 @@ func TestGarbageCollectorDeletesOwnedObjects(t *testing.T) {
 	}
 	eventually(t, "the owned object is gone", func() (bool, error) {
 		_, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "owned", metav1.GetOptions{})
-		there, err := found(err)
-		return !there && err == nil, err
+		exists, err := found(err)
+		return !exists && err == nil, err
 	})
 }
 
@@ -125,8 +125,8 @@ func TestNamespaceIsDeletedWithItsContents(t *testing.T) {
 	}
 	eventually(t, "the namespace is gone", func() (bool, error) {
 		_, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-		there, err := found(err)
-		return !there && err == nil, err
+		exists, err := found(err)
+		return !exists && err == nil, err
 	})
 }
 

@@ -108,8 +108,8 @@ func startGuests(t *testing.T) *guests {
 	return &guests{cluster, program, clientOf(t, cluster)}
 }
 
-// invite runs a guest as a Pod with a grace period of one second.
-func (g *guests) invite(t *testing.T, name string, args []string, change ...func(*corev1.Pod)) {
+// createPod runs a guest as a Pod with a grace period of one second.
+func (g *guests) createPod(t *testing.T, name string, args []string, change ...func(*corev1.Pod)) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -126,12 +126,12 @@ func (g *guests) invite(t *testing.T, name string, args []string, change ...func
 	}
 }
 
-// await waits until so returns true for a Pod.
-func (g *guests) await(t *testing.T, name, what string, so func(*corev1.Pod) bool) (pod *corev1.Pod) {
+// await waits until condition returns true for a Pod.
+func (g *guests) await(t *testing.T, name, what string, condition func(*corev1.Pod) bool) (pod *corev1.Pod) {
 	t.Helper()
-	within(t, time.Minute, name+" "+what, func() (yes bool, err error) {
+	within(t, time.Minute, name+" "+what, func() (ready bool, err error) {
 		pod, err = g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
-		return err == nil && so(pod), err
+		return err == nil && condition(pod), err
 	})
 	return pod
 }
@@ -147,9 +147,9 @@ func (g *guests) wantLog(t *testing.T, name string, lines ...string) {
 			t.Log(last)
 		}
 	})
-	eventually(t, name+" says "+want, func() (bool, error) {
+	eventually(t, name+" prints "+want, func() (bool, error) {
 		output, code := kubectl(t, g.program, g.Kubeconfig, "logs", name)
-		last = fmt.Sprintf("kubectl logs %s ended with %d and said %q", name, code, output)
+		last = fmt.Sprintf("kubectl logs %s ended with %d and printed %q", name, code, output)
 		return code == 0 && output == want, nil
 	})
 }
@@ -190,8 +190,8 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	g := startGuests(t)
 	t.Run("all at once", func(t *testing.T) {
 		for name, behave := range map[string]func(t *testing.T, name string){
-			"deaf": g.deaf, "breeds": g.breeds, "haunts": g.haunts, "exits": g.exits, "talks": g.talks, "fills-memory": g.fillsMemory,
-			"fills-disk": g.fillsDisk, "waits-for-image": g.waitsForImage,
+			"ignores-sigterm": g.ignoresSIGTERM, "spawns-processes": g.spawnsProcesses, "leaves-zombies": g.leavesZombies, "exits": g.exits,
+			"floods-log": g.floodsLog, "fills-memory": g.fillsMemory, "fills-disk": g.fillsDisk, "waits-for-image": g.waitsForImage,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -207,11 +207,11 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	}
 }
 
-func (g *guests) deaf(t *testing.T, name string) {
+func (g *guests) ignoresSIGTERM(t *testing.T, name string) {
 	t.Helper()
 	const keep = "operator-labs.test/keep"
-	g.invite(t, name, []string{"deaf"}, func(pod *corev1.Pod) { pod.Finalizers = []string{keep} })
-	g.wantLog(t, name, "deaf")
+	g.createPod(t, name, []string{"ignore-sigterm"}, func(pod *corev1.Pod) { pod.Finalizers = []string{keep} })
+	g.wantLog(t, name, "ignores SIGTERM")
 	pods := g.client.CoreV1().Pods(metav1.NamespaceDefault)
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -228,23 +228,23 @@ func (g *guests) deaf(t *testing.T, name string) {
 	}
 }
 
-func (g *guests) breeds(t *testing.T, name string) {
+func (g *guests) spawnsProcesses(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, []string{"breed"})
-	g.wantLog(t, name, "deaf", "deaf", "deaf")
+	g.createPod(t, name, []string{"spawn"})
+	g.wantLog(t, name, "ignores SIGTERM", "ignores SIGTERM", "ignores SIGTERM")
 	g.remove(t, name)
 }
 
-func (g *guests) haunts(t *testing.T, name string) {
+func (g *guests) leavesZombies(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, []string{"haunt"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = new(true) })
+	g.createPod(t, name, []string{"leave-zombie"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = new(true) })
 	g.wantLog(t, name, "1 zombie")
 	g.remove(t, name)
 }
 
 func (g *guests) exits(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
+	g.createPod(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
 	pod := g.await(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
 		s := pod.Status.ContainerStatuses
 		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" &&
@@ -256,10 +256,10 @@ func (g *guests) exits(t *testing.T, name string) {
 	g.remove(t, name)
 }
 
-func (g *guests) talks(t *testing.T, name string) {
+func (g *guests) floodsLog(t *testing.T, name string) {
 	t.Helper()
 	const much, most = 1 << 30, 512 << 20 // bytes
-	g.invite(t, name, []string{"talk", fmt.Sprint(much)})
+	g.createPod(t, name, []string{"print", fmt.Sprint(much)})
 	dir := filepath.Join(g.Dir, "node", "log", "pods")
 	within(t, 2*time.Minute, "the log is complete", func() (bool, error) {
 		if size := sizeOf(filepath.Join(dir, metav1.NamespaceDefault+"_"+name+"_*")); size > most {
@@ -289,7 +289,7 @@ func sizeOf(pattern string) (size int64) {
 
 func (g *guests) fillsMemory(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, []string{"fill", "/volume/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
+	g.createPod(t, name, []string{"fill", "/volume/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("4Mi")),
 		}}}}
@@ -302,7 +302,7 @@ func (g *guests) fillsMemory(t *testing.T, name string) {
 
 func (g *guests) fillsDisk(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
+	g.createPod(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("4Mi")}
 	})
 	pod := g.await(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
@@ -314,7 +314,7 @@ func (g *guests) fillsDisk(t *testing.T, name string) {
 
 func (g *guests) waitsForImage(t *testing.T, name string) {
 	t.Helper()
-	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
+	g.createPod(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
 	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 || events[0].Count < 2 {
 		t.Errorf("got Events %+v, want one Event that is updated repeatedly", events)
 	}
@@ -334,7 +334,7 @@ func (g *guests) takenPort(t *testing.T) {
 	}
 	defer taken.Close()
 	address := taken.Addr().(*net.TCPAddr)
-	g.invite(t, name, []string{"serve", ":8080"}, func(pod *corev1.Pod) {
+	g.createPod(t, name, []string{"serve", ":8080"}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: int32(address.Port)}}
 	})
 	g.events(t, name, "PortUnavailable", fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is in use by another program", address.Port))
@@ -394,9 +394,9 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	if output, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
 		t.Fatal(output)
 	}
-	g.invite(t, "bystander", []string{"serve", ":8080"})
+	g.createPod(t, "bystander", []string{"serve", ":8080"})
 	before := g.await(t, "bystander", "runs", running)
-	g.invite(t, "in-volume", []string{"hoard", "/volume/file"}, func(pod *corev1.Pod) {
+	g.createPod(t, "in-volume", []string{"fill-disk", "/volume/file"}, func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
@@ -404,9 +404,9 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	if output, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
 		t.Errorf("on the full disk, exec returned exit code %d, want 3: %s", code, output)
 	}
-	g.cleared(t, "in-volume")
-	g.invite(t, "in-layer", []string{"hoard", "/tmp/file"})
-	g.cleared(t, "in-layer")
+	g.awaitEviction(t, "in-volume")
+	g.createPod(t, "in-layer", []string{"fill-disk", "/tmp/file"})
+	g.awaitEviction(t, "in-layer")
 
 	after := g.await(t, "bystander", "runs", running)
 	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
@@ -417,10 +417,10 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	}
 }
 
-// cleared waits until a Pod that has filled the disk is evicted, and then until the node has room again.
-func (g *guests) cleared(t *testing.T, name string) {
+// awaitEviction waits until a Pod that has filled the disk is evicted, and then until the node has room again.
+func (g *guests) awaitEviction(t *testing.T, name string) {
 	t.Helper()
-	pressed := func(want corev1.ConditionStatus) func() (bool, error) {
+	diskPressure := func(want corev1.ConditionStatus) func() (bool, error) {
 		return func() (bool, error) {
 			node, err := g.client.CoreV1().Nodes().Get(t.Context(), NodeName, metav1.GetOptions{})
 			return err == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -429,10 +429,10 @@ func (g *guests) cleared(t *testing.T, name string) {
 		}
 	}
 	const patience = 2 * time.Minute // the kubelet checks the disk every ten seconds, and reports as often
-	within(t, patience, "the node is under DiskPressure", pressed(corev1.ConditionTrue))
+	within(t, patience, "the node is under DiskPressure", diskPressure(corev1.ConditionTrue))
 	within(t, patience, name+" is evicted", func() (bool, error) {
 		pod, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil && pod.Status.Reason == "Evicted" && strings.Contains(pod.Status.Message, "low on resource: ephemeral-storage"), err
 	})
-	within(t, patience, "the node is no longer under DiskPressure", pressed(corev1.ConditionFalse))
+	within(t, patience, "the node is no longer under DiskPressure", diskPressure(corev1.ConditionFalse))
 }

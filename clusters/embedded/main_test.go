@@ -239,25 +239,25 @@ func clientAt(t *testing.T, playground *Playground) *kubernetes.Clientset {
 	return client
 }
 
-// eventually waits until so returns true, for two minutes at most. The time is long because others may be using the
-// machine, and a slow machine must not make a test fail.
-func eventually(t *testing.T, what string, so func() (bool, error)) {
+// eventually waits until condition returns true, for two minutes at most. The time is long because others may be using
+// the machine, and a slow machine must not make a test fail.
+func eventually(t *testing.T, what string, condition func() (bool, error)) {
 	t.Helper()
-	within(t, 2*time.Minute, what, so)
+	within(t, 2*time.Minute, what, condition)
 }
 
-// within waits until so returns true, for patience at most.
-func within(t *testing.T, patience time.Duration, what string, so func() (bool, error)) {
+// within waits until condition returns true, for patience at most.
+func within(t *testing.T, patience time.Duration, what string, condition func() (bool, error)) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		yes, err := so()
+		done, err := condition()
 		if err != nil {
 			t.Fatalf("waiting until %s: %v", what, err)
 		}
-		if yes {
+		if done {
 			return
 		}
 		select {

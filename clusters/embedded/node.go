@@ -45,21 +45,21 @@ type NodeParts struct {
 	Unavailable *node.Unavailable
 }
 
-// Meanwhile is a function that works on a cluster whose API server answers, while its controllers and its node are
+// StartupTask is a function that works on a cluster whose API server answers, while its controllers and its node are
 // still starting. It must return when the context ends.
-type Meanwhile func(ctx context.Context, c *Cluster) error
+type StartupTask func(ctx context.Context, c *Cluster) error
 
-// StartWithNode is like Start, for callers that create Pods. It also waits until a node is Ready, and until all
-// meanwhile functions have returned. The first error of any of them stops the cluster. The error is a *node.Unavailable
-// where there can be no node.
-func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
+// StartWithNode is like Start, for callers that create Pods. It also waits until a node is Ready, and until all tasks
+// have returned. The first error of any of them stops the cluster. The error is a *node.Unavailable where there can be
+// no node.
+func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, tasks ...StartupTask) (*Cluster, error) {
 	c, err := StartServerWithNode(ctx, program, parts)
 	if err != nil {
 		return nil, err
 	}
 	group, working := errgroup.WithContext(ctx)
-	for _, do := range meanwhile {
-		group.Go(func() error { return do(working, c) })
+	for _, task := range tasks {
+		group.Go(func() error { return task(working, c) })
 	}
 	group.Go(func() error {
 		_, err := c.waitComplete(working)
@@ -226,7 +226,7 @@ func withFlags(flags []string, more ...string) []string {
 func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, options startOptions) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	if err := c.ensureAgents(ctx, client); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, opt
 func (c *Cluster) forgetNode(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	if err := client.CoreV1().Nodes().Delete(ctx, NodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the earlier node: %w", err)

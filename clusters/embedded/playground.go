@@ -204,7 +204,7 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	config.Timeout = 5 * time.Second
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	status.Ready = readyz.Ask(ctx, client.RESTClient())
 	return status, nil

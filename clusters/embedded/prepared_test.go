@@ -93,7 +93,7 @@ func differences(a, b map[string]string) (all []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b)) {
-		if _, there := a[name]; !there {
+		if _, found := a[name]; !found {
 			all = append(all, fmt.Sprintf("%s: only %q", name, b[name]))
 		}
 	}

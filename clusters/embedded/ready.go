@@ -30,7 +30,7 @@ const pollInterval = 15 * time.Millisecond
 func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	return c.poll(ctx, "the API server to be ready", func(ctx context.Context) (bool, error) {
 		return readyz.Ask(ctx, client.Discovery().RESTClient(), done...) == nil, nil
@@ -42,7 +42,7 @@ func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 func (c *Cluster) waitControllers(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	if err := c.poll(ctx, "the ServiceAccount default", func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
@@ -68,8 +68,8 @@ func (c *Cluster) waitGarbageCollected(ctx context.Context, client kubernetes.In
 	}
 	return c.poll(ctx, "the garbage collector to remove an orphan", func(ctx context.Context) (bool, error) {
 		_, err := configMaps.Get(ctx, orphan.Name, metav1.GetOptions{})
-		there, err := found(err)
-		return !there && err == nil, err
+		exists, err := found(err)
+		return !exists && err == nil, err
 	})
 }
 

@@ -140,11 +140,11 @@ func Start(ctx context.Context, root string, report func(string)) (string, error
 		}
 		return strings.Join(append(done, "started docker.service"), ", "), nil
 	}
-	how, err := start(ctx, root, report)
+	action, err := start(ctx, root, report)
 	if err != nil {
 		return "", err
 	}
-	return strings.Join(append(done, how), ", "), nil
+	return strings.Join(append(done, action), ", "), nil
 }
 
 // start runs the engine by hand.
@@ -154,7 +154,7 @@ func start(ctx context.Context, root string, report func(string)) (string, error
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", runFolder, "--pidfile", pidFile(root),
 		"--host", "unix://" + socket, "--oom-score-adjust", "0", // to lower it takes a capability that a host may lack
 	}
-	how := "started dockerd"
+	action := "started dockerd"
 	reason, err := limits()
 	if err != nil {
 		return "", err
@@ -166,7 +166,7 @@ func start(ctx context.Context, root string, report func(string)) (string, error
 			return "", err
 		}
 		args = append(args, "--add-runtime", runtimeName+"="+program, "--default-runtime", runtimeName)
-		how += " with our runtime (" + reason + ")"
+		action += " with our runtime (" + reason + ")"
 	}
 	forward, _ := policy(ctx)
 	if err := os.WriteFile(filepath.Join(dir, "forward-policy"), []byte(forward), 0o644); err != nil {
@@ -200,7 +200,7 @@ func start(ctx context.Context, root string, report func(string)) (string, error
 				"the end of its log, %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
 		case <-time.After(interval):
 			if ping(ctx) {
-				return how, nil
+				return action, nil
 			}
 		}
 	}

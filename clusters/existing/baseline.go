@@ -20,15 +20,15 @@ import (
 // other users: objects that are created later count as left behind by earlier runs.
 type Baseline struct {
 	cluster *Cluster
-	objects map[place]object
+	objects map[objectKey]object
 	living  bool
 }
 
-// place identifies an object by its group, resource, namespace and name, but not by its UID.
-type place struct{ group, resource, namespace, name string }
+// objectKey identifies an object by its group, resource, namespace and name, but not by its UID.
+type objectKey struct{ group, resource, namespace, name string }
 
-func (o object) place() place {
-	return place{o.resource.Group, o.resource.Resource, o.namespace, o.name}
+func (o object) key() objectKey {
+	return objectKey{o.resource.Group, o.resource.Resource, o.namespace, o.name}
 }
 
 // NewBaseline records what is in the cluster now.
@@ -37,9 +37,9 @@ func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Baseline{cluster: cluster, objects: map[place]object{}}
+	b := &Baseline{cluster: cluster, objects: map[objectKey]object{}}
 	for _, one := range all {
-		b.objects[one.place()] = one
+		b.objects[one.key()] = one
 	}
 	return b, nil
 }
@@ -69,24 +69,24 @@ func (b *Baseline) Restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	var there, came, kinds []object
+	var current, came, kinds []object
 	if err := poll(ctx, "the cluster to be as it was", func() (bool, error) {
-		there, err = b.cluster.list(ctx, everything)
+		current, err = b.cluster.list(ctx, everything)
 		if err != nil {
 			return false, err
 		}
-		came = slices.DeleteFunc(slices.Clone(there), func(one object) bool { return b.objects[one.place()].uid == one.uid })
+		came = slices.DeleteFunc(slices.Clone(current), func(one object) bool { return b.objects[one.key()].uid == one.uid })
 		kinds = append(kinds, slices.DeleteFunc(slices.Clone(came), func(one object) bool { return one.stage() != definitions })...)
 		return len(came) == 0, b.remove(ctx, client, came)
 	}); err != nil {
 		return fmt.Errorf("%w; remaining: %s", err, namesOf(came))
 	}
-	now := map[place]object{}
-	for _, one := range there {
-		now[one.place()] = one
+	now := map[objectKey]object{}
+	for _, one := range current {
+		now[one.key()] = one
 	}
-	for place, before := range b.objects {
-		if same := before.same(now[place]) || b.living && (before.uid == now[place].uid || before.resource.Resource == "events"); !same {
+	for key, before := range b.objects {
+		if same := before.same(now[key]) || b.living && (before.uid == now[key].uid || before.resource.Resource == "events"); !same {
 			return fmt.Errorf("%w: %s", ErrChanged, before)
 		}
 	}

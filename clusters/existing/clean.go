@@ -289,11 +289,11 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 			return apierrors.IsNotFound(err), ignoreGone(err)
 		}
 		for _, one := range list.Items {
-			there := all.Namespace(one.Namespace)
+			namespaced := all.Namespace(one.Namespace)
 			if one.DeletionTimestamp == nil {
-				err = there.Delete(ctx, one.Name, metav1.DeleteOptions{})
+				err = namespaced.Delete(ctx, one.Name, metav1.DeleteOptions{})
 			} else if len(one.Finalizers) > 0 {
-				_, err = there.Patch(ctx, one.Name, types.MergePatchType, []byte(noFinalizers), metav1.PatchOptions{})
+				_, err = namespaced.Patch(ctx, one.Name, types.MergePatchType, []byte(noFinalizers), metav1.PatchOptions{})
 			}
 			if ignoreGone(err) != nil {
 				return false, fmt.Errorf("removing the %s %s: %w", resource.Resource, one.Name, err)

@@ -47,7 +47,7 @@ func Open(ctx context.Context, file, name string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	if _, there := all.Contexts[name]; !there {
+	if _, found := all.Contexts[name]; !found {
 		names := slices.Sorted(maps.Keys(all.Contexts))
 		if len(names) == 0 {
 			return nil, fmt.Errorf("there is no context %q: the kubeconfig (%s) has none; set KUBECONFIG to one that has", name, files(rules))
@@ -128,8 +128,8 @@ func (r Right) String() string {
 	return strings.TrimSuffix(r.Verb+" "+r.Resource+"."+r.Group, ".")
 }
 
-// Lacks returns those of the rights that the context's account does not have in the whole cluster.
-func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (missing []Right, err error) {
+// MissingRights returns those of the rights that the context's account does not have in the whole cluster.
+func (c *Cluster) MissingRights(ctx context.Context, rights ...Right) (missing []Right, err error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)

@@ -111,17 +111,17 @@ func TestUnreachableCluster(t *testing.T) {
 
 func TestRights(t *testing.T) {
 	c := opened(t)
-	lacks, err := c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"})
+	lacks, err := c.MissingRights(t.Context(), Right{Verb: "create", Resource: "namespaces"})
 	if err != nil || len(lacks) > 0 {
-		t.Errorf("Lacks() for an administrator = %v, %v", lacks, err)
+		t.Errorf("MissingRights() for an administrator = %v, %v", lacks, err)
 	}
 	config := c.Config()
 	config.Impersonate.UserName = "student"
 	c = &Cluster{Context: theirs, config: config}
-	lacks, err = c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"},
+	lacks, err = c.MissingRights(t.Context(), Right{Verb: "create", Resource: "namespaces"},
 		Right{Verb: "create", Group: "apps", Resource: "deployments"})
 	if err != nil || len(lacks) != 2 || lacks[1].String() != "create deployments.apps" {
-		t.Errorf("Lacks() for a student = %v, %v", lacks, err)
+		t.Errorf("MissingRights() for a student = %v, %v", lacks, err)
 	}
 }
 
@@ -275,11 +275,11 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 		{roles, "ClusterRole", ""},
 		{policies, "ValidatingAdmissionPolicy", ""},
 	}
-	object := func(of thing, name string, labels map[string]any) *unstructured.Unstructured {
+	object := func(target thing, name string, labels map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}}
-		o.SetAPIVersion(of.resource.GroupVersion().String())
-		o.SetKind(of.kind)
-		if of.resource == policies {
+		o.SetAPIVersion(target.resource.GroupVersion().String())
+		o.SetKind(target.kind)
+		if target.resource == policies {
 			o.Object["spec"] = map[string]any{
 				"validations": []any{map[string]any{"expression": "true"}},
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
@@ -289,9 +289,9 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 		}
 		return o
 	}
-	create := func(of thing, o *unstructured.Unstructured) {
+	create := func(target thing, o *unstructured.Unstructured) {
 		t.Helper()
-		if _, err := client.Resource(of.resource).Namespace(of.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Resource(target.resource).Namespace(target.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,11 +306,11 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 		t.Errorf("Clean() = %d, %v", removed, err)
 	}
 	for _, one := range things {
-		of := client.Resource(one.resource).Namespace(one.namespace)
-		if _, err := of.Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
+		target := client.Resource(one.resource).Namespace(one.namespace)
+		if _, err := target.Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
 			t.Errorf("another owner's object: %v", err)
 		}
-		if _, err := of.Get(t.Context(), "ours", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := target.Get(t.Context(), "ours", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("our %s still exists: %v", one.kind, err)
 		}
 	}

@@ -60,7 +60,7 @@ func Try(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := TryAlone(file); err != nil {
+	if err := TryLockExclusive(file); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -69,9 +69,9 @@ func Try(name string) (unlock func(), err error) {
 
 func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600) }
 
-func flock(file *os.File, how int) error {
+func flock(file *os.File, operation int) error {
 	for {
-		err := syscall.Flock(int(file.Fd()), how)
+		err := syscall.Flock(int(file.Fd()), operation)
 		if err == nil {
 			return nil
 		}
@@ -84,17 +84,17 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Share takes a shared lock of an open file. It waits for a holder of the exclusive lock. The lock ends when the file
-// is closed.
-func Share(file *os.File) error { return flock(file, syscall.LOCK_SH) }
+// LockShared takes a shared lock of an open file. It waits for a holder of the exclusive lock. The lock ends when the
+// file is closed.
+func LockShared(file *os.File) error { return flock(file, syscall.LOCK_SH) }
 
-// Alone takes the exclusive lock of an open file or folder. It waits for all other holders. The lock ends when the file
-// is closed.
-func Alone(file *os.File) error { return flock(file, syscall.LOCK_EX) }
+// LockExclusive takes the exclusive lock of an open file or folder. It waits for all other holders. The lock ends when
+// the file is closed.
+func LockExclusive(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
-// TryAlone takes the exclusive lock of an open file. The error is ErrHeld if the file is locked already. The lock ends
-// when the file is closed.
-func TryAlone(file *os.File) error {
+// TryLockExclusive takes the exclusive lock of an open file. The error is ErrHeld if the file is locked already. The
+// lock ends when the file is closed.
+func TryLockExclusive(file *os.File) error {
 	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrHeld

@@ -146,11 +146,11 @@ func (s *Store) record(folder, key string, value any) error {
 	if err != nil {
 		return err
 	}
-	return s.place(folder, key, append(content, '\n'))
+	return s.writeFile(folder, key, append(content, '\n'))
 }
 
-// place writes a file atomically: it exists completely, or not at all.
-func (s *Store) place(folder, name string, content []byte) error {
+// writeFile writes a file atomically: it exists completely, or not at all.
+func (s *Store) writeFile(folder, name string, content []byte) error {
 	for _, needed := range []string{folder, "work"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir, needed), 0o755); err != nil {
 			return err

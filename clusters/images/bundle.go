@@ -169,7 +169,7 @@ func (s *Store) restoreList(header *tar.Header, r io.Reader) error {
 	if own := (Image{}).configuration().Architecture; list.System != own {
 		return fmt.Errorf("it is for %s, and this machine is %s", list.System, own)
 	}
-	return s.place("", goVersionFile, []byte(list.Go+"\n"))
+	return s.writeFile("", goVersionFile, []byte(list.Go+"\n"))
 }
 
 // restore puts one file of a bundle into its place.
@@ -205,7 +205,7 @@ func (s *Store) restore(header *tar.Header, r io.Reader) error {
 		if _, err := io.Copy(&content, io.LimitReader(r, 64<<20)); err != nil {
 			return err
 		}
-		return s.place("charts", name, content.Bytes())
+		return s.writeFile("charts", name, content.Bytes())
 	}
 	return fmt.Errorf("it has a file %q", header.Name)
 }

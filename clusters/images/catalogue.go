@@ -216,8 +216,8 @@ func (c *Catalogue) Sets() []string {
 // files that another command has to write first.
 var special = []string{"conformance", "site"}
 
-// Usual returns all images except those that no cluster needs, which are built only on request.
-func (c *Catalogue) Usual() []Image {
+// DefaultImages returns all images except those that no cluster needs, which are built only on request.
+func (c *Catalogue) DefaultImages() []Image {
 	return slices.DeleteFunc(slices.Clone(c.Images), func(image Image) bool { return slices.Contains(special, image.Set) })
 }
 
@@ -262,7 +262,7 @@ func (c *Catalogue) check() error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Charts)) {
 		s := c.Charts[key]
-		if _, there := c.Modules[s.Module]; !there || s.From == "" {
+		if _, found := c.Modules[s.Module]; !found || s.From == "" {
 			report("chart %s: one of the modules and from are needed", key)
 		}
 	}
@@ -292,14 +292,14 @@ func (c *Catalogue) check() error {
 
 func (c *Catalogue) checkLayer(where string, l Layer, report func(string, ...any)) {
 	if l.Name != "" {
-		if _, there := c.Layers[l.Name]; !there {
+		if _, found := c.Layers[l.Name]; !found {
 			report("%s: there is no layer %s", where, l.Name)
 		}
 		return
 	}
 	parts := len(l.Directories) + len(l.Programs) + len(l.Files) + len(l.Links) + len(l.Archives)
-	switch _, there := c.Debian[l.Debian]; {
-	case l.Debian != "" && !there:
+	switch _, found := c.Debian[l.Debian]; {
+	case l.Debian != "" && !found:
 		report("%s: there is no Debian root %s", where, l.Debian)
 	case l.Debian != "" && parts > 0:
 		report("%s: a Debian root is a layer by itself", where)
@@ -324,12 +324,12 @@ func (c *Catalogue) checkLayer(where string, l Layer, report func(string, ...any
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Programs)) {
 		once(p)
-		if _, there := c.Programs[l.Programs[p]]; !there {
+		if _, found := c.Programs[l.Programs[p]]; !found {
 			report("%s: there is no program %s", where, l.Programs[p])
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Modes)) {
-		if _, there := l.Programs[p]; !there {
+		if _, found := l.Programs[p]; !found {
 			report("%s: %s has a mode, but is not a program", where, p)
 		}
 		if _, err := mode(l.Modes[p], 0); err != nil {

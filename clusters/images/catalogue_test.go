@@ -187,7 +187,7 @@ func TestPebbleImageHasItsModulesVersion(t *testing.T) {
 // Images of clusters, and of a bundle for an air gap, must not need files that another command writes.
 func TestDefaultImagesNeedNoOtherCommand(t *testing.T) {
 	c := load(t)
-	for _, image := range c.Usual() {
+	for _, image := range c.DefaultImages() {
 		for _, layer := range image.Layers {
 			for _, file := range c.named(layer).Files {
 				if file.Command != "" {

@@ -33,8 +33,8 @@ func (s *Store) path(folder string) string { return filepath.Join(s.Programs, fo
 
 // chartFile returns the path that a chart has once it exists.
 func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err error) {
-	source, there := c.Charts[name]
-	if !there {
+	source, found := c.Charts[name]
+	if !found {
 		return "", "", fmt.Errorf("there is no chart %s: there are %s", name, strings.Join(names(c.Charts), " and "))
 	}
 	module := c.Modules[source.Module]
@@ -75,8 +75,8 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
 	}
 	for _, old := range names(source.Rename) {
-		e, there := files[name+"/"+old]
-		if !there {
+		e, found := files[name+"/"+old]
+		if !found {
 			return Chart{}, fmt.Errorf("getting the chart %s: it no longer has %s", name, old)
 		}
 		delete(files, name+"/"+old)
@@ -106,8 +106,8 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 
 // release writes a version into a chart's description in place of the placeholders, as the project's release tool does.
 func (t tree) release(description, version string) error {
-	e, there := t[description]
-	if !there {
+	e, found := t[description]
+	if !found {
 		return fmt.Errorf("it has no %s", description)
 	}
 	content := e.content

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// fleeting are paths of a Debian root that are recreated where it runs, or that reveal when and where it was made.
-var fleeting = []string{
+// volatilePaths are paths of a Debian root that are recreated where it runs, or that reveal when and where it was made.
+var volatilePaths = []string{
 	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
 	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
 	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/iscsi/initiatorname.iscsi", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
@@ -132,7 +132,7 @@ func normalise(from io.Reader, to io.Writer, remove []string) error {
 		if name == "" {
 			continue
 		}
-		if matches(fleeting, name) || matches(remove, "/"+name) || removed[path.Dir(name)] {
+		if matches(volatilePaths, name) || matches(remove, "/"+name) || removed[path.Dir(name)] {
 			if header.Typeflag == tar.TypeDir {
 				removed[name] = true
 			}

@@ -125,23 +125,23 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	return made, s.name(reference, made.content)
 }
 
-// Lend builds an image like FromProgram, but its name lasts only until giveBack is called, or the process ends: no
-// other process needs the images of the reference's repository. Lend also removes names in the repository that others
+// BuildTemporary builds an image like FromProgram, but its name lasts only until remove is called, or the process ends:
+// no other process needs the images of the reference's repository. It also removes names in the repository that others
 // left and that are no longer in use.
-func (s *Store) Lend(ctx context.Context, reference, program string) (_ Built, giveBack func() error, err error) {
+func (s *Store) BuildTemporary(ctx context.Context, reference, program string) (_ Built, remove func() error, err error) {
 	made, err := s.fromProgram(ctx, reference, program)
 	if err != nil {
 		return Built{}, nil, err
 	}
-	giveBack, err = named.Hold(s.Dir, image(reference, made.content))
+	remove, err = named.Hold(s.Dir, image(reference, made.content))
 	if err != nil {
 		return Built{}, nil, err
 	}
 	repository, _, _ := strings.Cut(reference, ":")
 	if err := named.RemoveUnused(s.Dir, repository); err != nil {
-		return Built{}, nil, errors.Join(err, giveBack())
+		return Built{}, nil, errors.Join(err, remove())
 	}
-	return made, giveBack, nil
+	return made, remove, nil
 }
 
 func (s *Store) fromProgram(ctx context.Context, reference, program string) (Built, error) {

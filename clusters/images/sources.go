@@ -173,8 +173,8 @@ func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	source, there := c.Modules[module]
-	if !there {
+	source, found := c.Modules[module]
+	if !found {
 		return nil, fmt.Errorf("clusters/images/catalogue.yaml has no module %s", module)
 	}
 	folder, _, err := s.moduleFolder(ctx, source)
@@ -208,14 +208,14 @@ func (s *Store) fileOf(ctx context.Context, c *Catalogue, reference, name string
 	if err != nil {
 		return nil, err
 	}
-	var there content
-	found := s.readRecord("images", key, &there) && s.complete(there)
+	var built content
+	found := s.readRecord("images", key, &built) && s.complete(built)
 	for i, layer := range image.Layers {
 		for _, file := range c.named(layer).Files {
 			switch {
 			case file.To != name:
 			case found:
-				return s.fromLayer(there.Layers[i], name)
+				return s.fromLayer(built.Layers[i], name)
 			case file.Module != "":
 				return s.ModuleFile(ctx, file.Module, file.From)
 			}
@@ -230,8 +230,8 @@ func (s *Store) ModuleVersion(module string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source, there := c.Modules[module]
-	if !there {
+	source, found := c.Modules[module]
+	if !found {
 		return "", fmt.Errorf("clusters/images/catalogue.yaml has no module %s", module)
 	}
 	return gobuild.Required(s.path(source.RequiredBy), source.Path)
@@ -364,7 +364,7 @@ func constant(name string, source []byte, wanted string) (string, error) {
 		case *ast.BasicLit:
 			return strconv.Unquote(e.Value)
 		case *ast.Ident:
-			if value, there := values[e.Name]; there {
+			if value, found := values[e.Name]; found {
 				return text(value)
 			}
 		case *ast.BinaryExpr:

@@ -187,8 +187,8 @@ func (s *Store) missing(images []Image) (roots, programs []string, err error) {
 			if err != nil {
 				return err
 			}
-			var there blob
-			if s.readRecord("layers", key, &there) && s.has(there) {
+			var built blob
+			if s.readRecord("layers", key, &built) && s.has(built) {
 				continue
 			}
 			roots = add(roots, layer.Debian)

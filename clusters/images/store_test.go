@@ -238,11 +238,11 @@ func blobs(t *testing.T, s *Store) []string {
 	return found
 }
 
-// killed is the environment variable of the process that TestStoreSurvivesKill kills.
-const killed = "OPERATOR_LABS_TEST_STORE"
+// storeDirVariable is the environment variable of the process that TestStoreSurvivesKill kills.
+const storeDirVariable = "OPERATOR_LABS_TEST_STORE"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killed); dir != "" {
+	if dir := os.Getenv(storeDirVariable); dir != "" {
 		c, err := parse([]byte(small))
 		if err == nil {
 			s := &Store{Dir: filepath.Join(dir, "store"), Programs: filepath.Join(dir, "programs")}
@@ -267,7 +267,7 @@ func TestStoreSurvivesKill(t *testing.T) {
 	s, _ := smallStore(t)
 	for after := 20 * time.Millisecond; ; after += after / 2 {
 		command := exec.Command(own)
-		command.Env = append(os.Environ(), killed+"="+filepath.Dir(s.Dir))
+		command.Env = append(os.Environ(), storeDirVariable+"="+filepath.Dir(s.Dir))
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -394,12 +394,12 @@ func TestBundleRoundTrip(t *testing.T) {
 	if err := s.save(t.Context(), c, &bundle); err != nil {
 		t.Fatal(err)
 	}
-	there := &Store{Dir: t.TempDir(), Programs: s.Programs}
-	if err := Restore(t.Context(), there.Dir, bytes.NewReader(bundle.Bytes())); err != nil {
+	restored := &Store{Dir: t.TempDir(), Programs: s.Programs}
+	if err := Restore(t.Context(), restored.Dir, bytes.NewReader(bundle.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", t.TempDir()) // no Go, no Debian
-	for i, b := range ensure(t, there, c.Images) {
+	for i, b := range ensure(t, restored, c.Images) {
 		if b.ID != built[i].ID {
 			t.Errorf("restored %s is %s, want %s", b.Reference, b.ID, built[i].ID)
 		}

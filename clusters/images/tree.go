@@ -33,7 +33,7 @@ type entry struct {
 
 func (t tree) add(name string, e entry) error {
 	name = strings.TrimPrefix(name, "/")
-	if old, there := t[name]; there && (!old.mode.IsDir() || !e.mode.IsDir()) {
+	if old, found := t[name]; found && (!old.mode.IsDir() || !e.mode.IsDir()) {
 		return fmt.Errorf("/%s is in the layer twice", name)
 	}
 	t[name] = e
@@ -44,7 +44,7 @@ func (t tree) add(name string, e entry) error {
 func (t tree) complete() {
 	for _, name := range slices.Collect(maps.Keys(t)) {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
-			if _, there := t[parent]; !there {
+			if _, found := t[parent]; !found {
 				t[parent] = entry{mode: fs.ModeDir | 0o755}
 			}
 		}

@@ -196,7 +196,7 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 		free int64
 		full bool
 	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: unknown
-		if problem, full := diskProblem("/data", test.free, need, "a cluster", makeRoom); full != test.full || full && !problem.Fatal {
+		if problem, full := diskProblem("/data", test.free, need, "a cluster", checkoutDiskFix); full != test.full || full && !problem.Fatal {
 			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, problem, test.full)
 		}
 	}
@@ -366,7 +366,7 @@ func TestGuardedProcessEndsAtDeadline(t *testing.T) {
 	if !errors.Is(err, late) || time.Since(began) > 10*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
-	if marker, there := os.LookupEnv("OPERATOR_LABS_SCOPE"); there {
+	if marker, found := os.LookupEnv("OPERATOR_LABS_SCOPE"); found {
 		t.Errorf("programs that start later would also end: %s", marker)
 	}
 }

@@ -65,8 +65,8 @@ type Facts struct {
 	Taken map[int]string
 }
 
-// Measure asks Docker and the kernel. If the cluster exists (there), it uses its ports itself, so they are not tried.
-func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
+// Measure asks Docker and the kernel. If the cluster exists, it uses its ports itself, so they are not tried.
+func Measure(ctx context.Context, profile *Profile, exists bool) *Facts {
 	facts := &Facts{Taken: map[int]string{}}
 	output, err := docker.Output(ctx, "info", "--format", "{{json .}}")
 	if errors.Is(err, docker.ErrMissing) {
@@ -86,7 +86,7 @@ func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 	facts.InotifyInstances = number("/proc/sys/fs/inotify/max_user_instances")
 	facts.InotifyWatches = number("/proc/sys/fs/inotify/max_user_watches")
 	facts.InstancesFree = inotifyFree(instancesNeeded(profile))
-	if !there {
+	if !exists {
 		for i, port := range profile.Ports() {
 			if owner, taken := taken(ctx, port); taken {
 				facts.Taken[i] = owner
@@ -108,13 +108,13 @@ func free(folder string) int64 {
 // CheckDiskSpace returns the problem, if any, of the disk of a folder that will hold a cluster and the images that we
 // build. It is for callers that have no engine yet.
 func CheckDiskSpace(folder string, profile *Profile) (Problem, bool) {
-	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
+	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", checkoutDiskFix)
 }
 
 // How to free space in Docker's folder, and in a checkout.
 const (
-	makeDockersRoom = "`docker system df` shows what Docker holds, and `docker system prune` removes unused data"
-	makeRoom        = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
+	dockerDiskFix   = "`docker system df` shows what Docker holds, and `docker system prune` removes unused data"
+	checkoutDiskFix = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
 )
 
 func diskOf(profile *Profile) int64 { return baseDisk + int64(profile.Nodes())*nodeDisk }
@@ -168,7 +168,7 @@ func (t Problem) String() string { return t.What + ": " + t.Fix }
 
 // Problems returns the problems that the facts show for the profile. A cluster that already exists needs no further
 // resources.
-func (f *Facts) Problems(profile *Profile, there bool) []Problem {
+func (f *Facts) Problems(profile *Profile, exists bool) []Problem {
 	if f.Missing {
 		return []Problem{{
 			"there is no docker command on PATH",
@@ -201,7 +201,7 @@ func (f *Facts) Problems(profile *Profile, there bool) []Problem {
 			note("the machine has cgroup v1", "the profile lets Kubernetes 1.36 take it (failCgroupV1: false); a later version will not")
 		}
 	}
-	if there {
+	if exists {
 		return problems
 	}
 	nodes := int64(profile.Nodes())
@@ -214,7 +214,7 @@ func (f *Facts) Problems(profile *Profile, there bool) []Problem {
 			fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile",
 				count(nodes), size(need)))
 	}
-	if problem, full := diskProblem(f.Root, f.DiskFree, diskOf(profile), count(nodes), makeDockersRoom); full {
+	if problem, full := diskProblem(f.Root, f.DiskFree, diskOf(profile), count(nodes), dockerDiskFix); full {
 		problems = append(problems, problem)
 	}
 	need := instancesNeeded(profile)

@@ -49,19 +49,19 @@ func TestCancelledRunEndsProbe(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	program := filepath.Join(t.TempDir(), "init")
-	begun := program + ".begun"
+	started := program + ".started"
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nmkdir \"$TMPDIR/operator-labs-probe-1\"\n"+
-		"echo > \"$0.begun\"\nexec sleep 600\n"), 0o700); err != nil {
+		"echo > \"$0.started\"\nexec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errSaved := errors.New("a file was saved")
 	ended := make(chan error, 1)
 	go func() { ended <- Probe(ctx, Programs{Init: program}) }()
-	if _, err := os.ReadFile(begun); err != nil { // waits until the program writes to it
+	if _, err := os.ReadFile(started); err != nil { // waits until the program writes to it
 		t.Fatal(err)
 	}
 	cancel(errSaved)

@@ -26,9 +26,9 @@ func (e *Error) Error() string {
 		e.Limit, Least)
 }
 
-// Enough returns an *Error if the limit of open files is too low for a cluster. Only the hard limit counts, because
+// Check returns an *Error if the limit of open files is too low for a cluster. Only the hard limit counts, because
 // programs in Go raise their own limit to it.
-func Enough() error {
+func Check() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("reading the limit of open files: %w", err)

@@ -31,7 +31,7 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 	cmd := exec.Command(path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := thread.Lasting(cmd.Start); err != nil {
+	if err := thread.Run(cmd.Start); err != nil {
 		return 0, "", err
 	}
 	group, _ := openGroup(cmd.Process.Pid) // it exists, since no process has waited for it

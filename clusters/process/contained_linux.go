@@ -70,7 +70,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 			return nil, err
 		}
 		cmd.Args, cmd.Dir, cmd.SysProcAttr = program.CommandLine(mode), "/", attributes
-		return cmd, thread.Lasting(cmd.Start)
+		return cmd, thread.Run(cmd.Start)
 	}
 	var cmd *exec.Cmd
 	err = errors.ErrUnsupported
@@ -147,7 +147,7 @@ func (c *supervision) awaitStart(path string) error {
 	case message.Kind == supervisor.Unwalled:
 		c.built = supervisor.Built(message.Value)
 		return fmt.Errorf("shutting it in: this machine can't build the walls %q", c.walls())
-	case message.Kind == supervisor.NotShutIn:
+	case message.Kind == supervisor.Unconfined:
 		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (at most 16 sandboxes in each other) "+
 			"and seccomp: %w", syscall.Errno(message.Value))
 	}

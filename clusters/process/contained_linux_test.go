@@ -414,10 +414,10 @@ func TestContainedBackgroundProgramIsNice(t *testing.T) {
 func TestScopeReportsWeakestContainment(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		without bool
-		want    Containment
+		withoutNamespaces bool
+		want              Containment
 	}{{false, Namespaces}, {true, Supervised}} {
-		scope, err := NewScope(Options{withoutNamespaces: test.without})
+		scope, err := NewScope(Options{withoutNamespaces: test.withoutNamespaces})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +435,7 @@ func TestScopeReportsWeakestContainment(t *testing.T) {
 		}
 		<-contained.Done()
 		// A machine may have no namespaces.
-		if got := scope.Containment(); got != test.want && (test.without || got != Supervised) {
+		if got := scope.Containment(); got != test.want && (test.withoutNamespaces || got != Supervised) {
 			t.Errorf("Containment() = %q, want %q", got, test.want)
 		}
 		if err := scope.Close(); err != nil {

@@ -66,19 +66,19 @@ func adopt() error {
 	return nil
 }
 
-// household is an owner in a process of its own, and what it started.
-type household struct {
+// processTree is an owner in a process of its own, and what it started.
+type processTree struct {
 	owner                  *actor
 	id, dir                string
 	guard                  int
 	leader, child, escapee int
 }
 
-func (h *household) all() []int { return []int{h.leader, h.child, h.escapee} }
+func (h *processTree) all() []int { return []int{h.leader, h.child, h.escapee} }
 
-func startHousehold(t *testing.T, role, tmp string) *household {
+func startProcessTree(t *testing.T, role, tmp string) *processTree {
 	t.Helper()
-	h := &household{owner: play(t, role, tmp)}
+	h := &processTree{owner: play(t, role, tmp)}
 	scope := h.owner.line(t)
 	h.id, h.dir, h.guard = scope[0], scope[1], number(t, scope[2])
 	t.Cleanup(func() { KillMarked(h.id) })
@@ -111,23 +111,23 @@ func TestProcessesEndWithTheirOwner(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, role string
-		die        func(*testing.T, *household)
+		die        func(*testing.T, *processTree)
 	}{
-		{"kill -9", "owner", func(t *testing.T, h *household) {
+		{"kill -9", "owner", func(t *testing.T, h *processTree) {
 			t.Helper()
 			if err := h.owner.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"a signal that it does not handle", "owner", func(t *testing.T, h *household) {
+		{"a signal that it does not handle", "owner", func(t *testing.T, h *processTree) {
 			t.Helper()
 			if err := h.owner.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"exit without Close", "owner", func(t *testing.T, h *household) { t.Helper(); h.owner.next(t) }},
-		{"panic", "panicking", func(t *testing.T, h *household) { t.Helper(); h.owner.next(t) }},
-		{"kill -9 while what it started is to be released", "releasing", func(t *testing.T, h *household) {
+		{"exit without Close", "owner", func(t *testing.T, h *processTree) { t.Helper(); h.owner.next(t) }},
+		{"panic", "panicking", func(t *testing.T, h *processTree) { t.Helper(); h.owner.next(t) }},
+		{"kill -9 while what it started is to be released", "releasing", func(t *testing.T, h *processTree) {
 			t.Helper()
 			if err := h.owner.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -138,7 +138,7 @@ func TestProcessesEndWithTheirOwner(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			tmp := t.TempDir()
-			h := startHousehold(t, test.role, tmp)
+			h := startProcessTree(t, test.role, tmp)
 			test.die(t, h)
 			eventuallyEnded(t, append(h.all(), h.guard)...)
 			if h.dir != tmp && exists(h.dir) {
@@ -150,7 +150,7 @@ func TestProcessesEndWithTheirOwner(t *testing.T) {
 
 func TestGuardSurvivesKillOfOwnersGroup(t *testing.T) {
 	t.Parallel()
-	h := startHousehold(t, "owner", t.TempDir())
+	h := startProcessTree(t, "owner", t.TempDir())
 	eventually(t, "the guard has begun to ignore signals", func() bool { return ignores(t, h.guard, syscall.SIGQUIT) })
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if err := syscall.Kill(h.guard, signal); err != nil {
@@ -184,7 +184,7 @@ func ignores(t *testing.T, pid int, signal syscall.Signal) bool {
 
 func TestNextScopeSweepsAfterOwnerAndGuardDied(t *testing.T) {
 	tmp := t.TempDir()
-	h := startHousehold(t, "owner", tmp)
+	h := startProcessTree(t, "owner", tmp)
 	if err := syscall.Kill(h.guard, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestSweepKeepsOwnedScopes(t *testing.T) {
 
 func TestReleasedProcessesOutliveTheirOwner(t *testing.T) {
 	t.Parallel()
-	h := startHousehold(t, "releasing", t.TempDir())
+	h := startProcessTree(t, "releasing", t.TempDir())
 	h.owner.next(t)
 	if output := h.owner.line(t)[0]; output != "released" {
 		t.Fatalf("the owner printed %q", output)

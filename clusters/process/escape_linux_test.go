@@ -179,7 +179,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 	t.Parallel()
 	for _, mode := range ownerModes {
 		for _, test := range []struct {
-			of   string
+			name string
 			kill func(owner, guard, supervisor int) []int
 		}{
 			{"the owner", func(owner, _, _ int) []int { return []int{owner} }},
@@ -187,10 +187,10 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 			{"the supervisor", func(_, _, supervisor int) []int { return []int{supervisor} }},
 			{"the owner's group", func(owner, _, _ int) []int { return []int{-owner} }},
 		} {
-			if test.of == "the supervisor" && mode.options.withoutNamespaces {
+			if test.name == "the supervisor" && mode.options.withoutNamespaces {
 				continue
 			}
-			t.Run(mode.name+"/"+test.of, func(t *testing.T) {
+			t.Run(mode.name+"/"+test.name, func(t *testing.T) {
 				t.Parallel()
 				if !mode.options.withoutNamespaces {
 					needNamespaces(t)
@@ -208,7 +208,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if test.of == "the supervisor" {
+				if test.name == "the supervisor" {
 					eventuallyEnded(t, supervisor)
 					owner.next(t) // it would hold the output open
 				}

@@ -31,7 +31,7 @@ func TestOnlyProcessDuringExecIsUnsettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dead.Wait() })
-	eventually(t, "the process is dead and not buried", func() bool { return !runs(dead.Process.Pid) })
+	eventually(t, "the process is dead and not reaped", func() bool { return !runs(dead.Process.Pid) })
 	eventually(t, "the other has its program", func() bool {
 		program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", bare.Process.Pid))
 		return err == nil && filepath.Base(program) == "sleep" && !unsettled(fmt.Sprintf("/proc/%d", bare.Process.Pid), true)

@@ -37,11 +37,11 @@ func guard(pipe io.Reader, id, dir string) {
 		_, _ = fmt.Sscan(lines.Text(), &word, &number)
 		switch word {
 		case "group":
-			if group, there := openGroup(number); there {
+			if group, found := openGroup(number); found {
 				groups[number] = group
 			}
 		case "forget":
-			if group, there := groups[number]; there {
+			if group, found := groups[number]; found {
 				group.Close()
 				delete(groups, number)
 			}

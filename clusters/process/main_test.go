@@ -214,12 +214,12 @@ func exists(file string) bool {
 const within = 2 * time.Minute
 
 // eventually waits until a condition is true.
-func eventually(t *testing.T, what string, so func() bool) {
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.After(within)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !so() {
+	for !condition() {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -147,7 +147,7 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 
 func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 	cmd := s.command(spec)
-	if err := thread.Lasting(cmd.Start); err != nil { // the kernel may signal it at the end of the thread
+	if err := thread.Run(cmd.Start); err != nil { // the kernel may signal it at the end of the thread
 		return nil, err
 	}
 	if spec.Background {

@@ -116,8 +116,8 @@ func killMarked(id string) {
 // endMarked ends the process that has a number, if it has the marker, which ours reports. A reaper is asked to end.
 // found is also true for a process that does not show its marker for the moment.
 func endMarked(number int, id string) (found, ours bool) {
-	process, there := pid.Open(number) // before we look at it
-	if !there {
+	process, ok := pid.Open(number) // before we look at it
+	if !ok {
 		return false, false
 	}
 	defer process.Close()

@@ -74,33 +74,33 @@ func TestCloseRemovesProtectedFolders(t *testing.T) {
 
 func TestRemoveDoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
-	elsewhere := t.TempDir()
-	must(t, os.Mkdir(elsewhere+"/folder", 0o500), os.WriteFile(elsewhere+"/file", nil, 0o400))
+	outside := t.TempDir()
+	must(t, os.Mkdir(outside+"/folder", 0o500), os.WriteFile(outside+"/file", nil, 0o400))
 	scope := newScope(t, Options{})
-	must(t, os.Mkdir(scope.Dir+"/a", 0o700), os.Symlink(elsewhere, scope.Dir+"/link"), os.Symlink(elsewhere+"/folder", scope.Dir+"/a/link"),
-		os.Symlink(elsewhere+"/file", scope.Dir+"/a/file"), os.Chmod(scope.Dir+"/a", 0o500))
+	must(t, os.Mkdir(scope.Dir+"/a", 0o700), os.Symlink(outside, scope.Dir+"/link"), os.Symlink(outside+"/folder", scope.Dir+"/a/link"),
+		os.Symlink(outside+"/file", scope.Dir+"/a/file"), os.Chmod(scope.Dir+"/a", 0o500))
 	if err := scope.Close(); err != nil || exists(scope.Dir) {
 		t.Errorf("Close() error = %v", err)
 	}
 	for name, mode := range map[string]os.FileMode{"folder": 0o500, "file": 0o400} {
-		if info, err := os.Stat(filepath.Join(elsewhere, name)); err != nil || info.Mode().Perm() != mode {
+		if info, err := os.Stat(filepath.Join(outside, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s was touched: %v, %v", name, info, err)
 		}
 	}
-	must(t, os.Chmod(elsewhere+"/folder", 0o700))
+	must(t, os.Chmod(outside+"/folder", 0o700))
 }
 
 // Another process may put a link in place of the run folder.
 func TestRemoveDoesNotFollowLinkAtRoot(t *testing.T) {
 	t.Parallel()
-	elsewhere := t.TempDir()
-	must(t, os.WriteFile(elsewhere+"/file", nil, 0o400))
+	outside := t.TempDir()
+	must(t, os.WriteFile(outside+"/file", nil, 0o400))
 	scope := newScope(t, Options{})
-	must(t, os.Remove(scope.Dir), os.Symlink(elsewhere, scope.Dir))
+	must(t, os.Remove(scope.Dir), os.Symlink(outside, scope.Dir))
 	if err := scope.Close(); err != nil || exists(scope.Dir) {
 		t.Errorf("Close() error = %v", err)
 	}
-	if !exists(elsewhere + "/file") {
+	if !exists(outside + "/file") {
 		t.Error("the link was followed")
 	}
 }

@@ -225,8 +225,8 @@ func untilReused() error {
 	if err := found.Start(); err != nil {
 		return err
 	}
-	handle, there := pid.Open(found.Process.Pid)
-	if !there {
+	handle, ok := pid.Open(found.Process.Pid)
+	if !ok {
 		return errors.New("there is no handle")
 	}
 	defer handle.Close()

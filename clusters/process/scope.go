@@ -242,8 +242,8 @@ func (s *Scope) removeDir() error {
 // KillGroup kills the group of the process that has a number, if the process belongs to the scope with this ID. The
 // number may have been reused.
 func KillGroup(number int, id string) {
-	g, there := openGroup(number) // before we check which process it is
-	if !there {
+	g, found := openGroup(number) // before we check which process it is
+	if !found {
 		return
 	}
 	defer g.Close()

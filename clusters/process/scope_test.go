@@ -59,11 +59,11 @@ func readLine(t *testing.T, from *bufio.Reader) []string {
 // unguarded is output that is protected only by the order of events. The race detector finds a write after the end.
 type unguarded struct {
 	content bytes.Buffer
-	begun   func()
+	started func()
 }
 
 func (u *unguarded) Write(p []byte) (int, error) {
-	u.begun()
+	u.started()
 	return u.content.Write(p)
 }
 
@@ -72,8 +72,8 @@ func TestOutputIsFinalAfterExit(t *testing.T) {
 	t.Parallel()
 	for _, contained := range []bool{false, true} {
 		scope := newScope(t, Options{})
-		begun := make(chan struct{})
-		output := &unguarded{begun: sync.OnceFunc(func() { close(begun) })}
+		started := make(chan struct{})
+		output := &unguarded{started: sync.OnceFunc(func() { close(started) })}
 		const script = `setsid sh -c 'while :; do echo left; done' & while :; do echo here; done`
 		p, err := scope.Start(Spec{
 			Path: "/bin/sh", Args: []string{"-c", script}, Contained: contained, Stdout: output, Stderr: output,
@@ -81,7 +81,7 @@ func TestOutputIsFinalAfterExit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-begun
+		<-started
 		p.Kill()
 		got := output.content.String()
 		if err := scope.Close(); err != nil {

@@ -22,9 +22,10 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// A prisoner attempts what its first argument names, with the others as arguments, and ends with an error if it can't.
+// The role "attempt" does what its first argument names, with the others as arguments, and ends with an error if it
+// can't.
 func init() {
-	roles["prisoner"] = func() error { return attempts[os.Args[1]](os.Args[2:]...) }
+	roles["attempt"] = func() error { return attempts[os.Args[1]](os.Args[2:]...) }
 }
 
 // attempts are what a walled program may attempt.
@@ -190,8 +191,8 @@ func dial(network string) func(...string) error {
 	}
 }
 
-// cell is a folder with the files and sockets that a prisoner may use, and those that it may not.
-type cell struct {
+// fixture is a folder with the files and sockets that a contained program may use, and those that it may not.
+type fixture struct {
 	scope                               *Scope
 	walls                               *Walls
 	home, given, secret, folder, socket string
@@ -200,31 +201,31 @@ type cell struct {
 	open, closed                        net.Listener
 }
 
-func newCell(t *testing.T, scope *Scope) *cell {
+func newFixture(t *testing.T, scope *Scope) *fixture {
 	t.Helper()
 	outside := t.TempDir()
-	c := &cell{
+	f := &fixture{
 		scope: scope, home: filepath.Join(scope.Dir, "home"),
 		given: filepath.Join(outside, "given", "file"), secret: filepath.Join(outside, "secret", "file"),
 		folder: filepath.Join(outside, "secret"), socket: filepath.Join(outside, "secret", "socket"),
 	}
-	must(t, os.Mkdir(c.home, 0o700))
-	for _, file := range []string{c.given, c.secret} {
+	must(t, os.Mkdir(f.home, 0o700))
+	for _, file := range []string{f.given, f.secret} {
 		must(t, os.Mkdir(filepath.Dir(file), 0o700))
 		must(t, os.WriteFile(file, []byte("content"), 0o600))
 	}
-	unixSocket, err := net.Listen("unix", c.socket)
+	unixSocket, err := net.Listen("unix", f.socket)
 	must(t, err)
-	c.datagrams = filepath.Join(c.folder, "datagrams")
-	datagrams, err := net.ListenPacket("unixgram", c.datagrams)
+	f.datagrams = filepath.Join(f.folder, "datagrams")
+	datagrams, err := net.ListenPacket("unixgram", f.datagrams)
 	must(t, err)
-	c.memory, err = unix.SysvShmGet(unix.IPC_PRIVATE, 1, 0o600)
+	f.memory, err = unix.SysvShmGet(unix.IPC_PRIVATE, 1, 0o600)
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := unix.SysvShmCtl(c.memory, unix.IPC_RMID, nil)
+		_, err := unix.SysvShmCtl(f.memory, unix.IPC_RMID, nil)
 		must(t, errors.Join(err, datagrams.Close()))
 	})
-	for _, listener := range []*net.Listener{&c.open, &c.closed} {
+	for _, listener := range []*net.Listener{&f.open, &f.closed} {
 		*listener, err = net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
 		t.Cleanup(func() { _ = (*listener).Close() })
@@ -232,8 +233,8 @@ func newCell(t *testing.T, scope *Scope) *cell {
 	t.Cleanup(func() { _ = unixSocket.Close() })
 	calls, err := container.DefaultFilter()
 	must(t, err)
-	c.walls = &Walls{Read: []string{c.given}, Connect: []int{port(c.open)}, Calls: calls}
-	return c
+	f.walls = &Walls{Read: []string{f.given}, Connect: []int{port(f.open)}, Calls: calls}
+	return f
 }
 
 func port(listener net.Listener) int {
@@ -241,13 +242,13 @@ func port(listener net.Listener) int {
 	return address.Port
 }
 
-// try makes a prisoner try something, and returns how that ended and what it printed.
-func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (got string, err error) {
+// try makes a contained program try something, and returns how that ended and what it printed.
+func (f *fixture) try(t *testing.T, walls *Walls, what string, args ...string) (got string, err error) {
 	t.Helper()
 	var output strings.Builder
-	p, err := c.scope.Start(Spec{
-		Path: os.Args[0], Args: append([]string{what}, args...), Dir: c.home, Stdout: &output, Stderr: &output, Contained: true, Walls: walls,
-		Env: []string{roleVariable + "=prisoner", "PATH=" + os.Getenv("PATH"), "HOME=" + c.home},
+	p, err := f.scope.Start(Spec{
+		Path: os.Args[0], Args: append([]string{what}, args...), Dir: f.home, Stdout: &output, Stderr: &output, Contained: true, Walls: walls,
+		Env: []string{roleVariable + "=attempt", "PATH=" + os.Getenv("PATH"), "HOME=" + f.home},
 	})
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -263,46 +264,46 @@ type attempt struct {
 }
 
 // forbidden are attempts that must fail.
-func (c *cell) forbidden() []attempt {
-	self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(c.closed))
+func (f *fixture) forbidden() []attempt {
+	self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(f.closed))
 	return []attempt{
-		{FilesWall, []string{"read", c.secret}},
-		{FilesWall, []string{"list", c.folder}},
-		{FilesWall, []string{"write", c.secret}},
-		{FilesWall, []string{"append", c.secret}},
-		{FilesWall, []string{"truncate", c.secret}},
-		{FilesWall, []string{"create", c.folder}},
-		{FilesWall, []string{"remove", c.secret}},
-		{FilesWall, []string{"rename", c.secret}},
-		{FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
-		{FilesWall, []string{"append", c.given}},
-		{FilesWall, []string{"truncate", c.given}},
-		{FilesWall, []string{"remove", c.given}},
+		{FilesWall, []string{"read", f.secret}},
+		{FilesWall, []string{"list", f.folder}},
+		{FilesWall, []string{"write", f.secret}},
+		{FilesWall, []string{"append", f.secret}},
+		{FilesWall, []string{"truncate", f.secret}},
+		{FilesWall, []string{"create", f.folder}},
+		{FilesWall, []string{"remove", f.secret}},
+		{FilesWall, []string{"rename", f.secret}},
+		{FilesWall, []string{"link", f.secret, filepath.Join(f.home, "link")}},
+		{FilesWall, []string{"append", f.given}},
+		{FilesWall, []string{"truncate", f.given}},
+		{FilesWall, []string{"remove", f.given}},
 		{FilesWall, []string{"create", "/usr"}},
 		{FilesWall, []string{"create", "/"}},
 		{FilesWall, []string{"read", "/etc/shadow"}},
 		{FilesWall, []string{"list", "/etc/ssl/private"}},
 		{FilesWall, []string{"list", "/etc/pki/tls/private"}},
-		{FilesWall, []string{"list", c.scope.Dir}},
-		{FilesWall, []string{"mount", c.home}},
+		{FilesWall, []string{"list", f.scope.Dir}},
+		{FilesWall, []string{"mount", f.home}},
 		{FilesWall, []string{"remount"}},
 		{FilesWall, []string{"unmount"}},
 		{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
-		{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
+		{FilesWall, []string{"list", "/proc/1/root" + f.folder}},
 		{FilesWall, []string{"set", "/proc/sys/kernel/core_pattern"}},
 		{FilesWall, []string{"append", "/proc/1/oom_score_adj"}},
 		{FilesWall, []string{"trace", "1"}},
 		{FilesWall, []string{"trace", self}},
 		{FilesWall, []string{"signal", self}},
-		{PrivateRoot, []string{"see", c.secret}},
-		{PrivateRoot, []string{"chmod", c.secret}},
+		{PrivateRoot, []string{"see", f.secret}},
+		{PrivateRoot, []string{"chmod", f.secret}},
 		{PrivateRoot, []string{"keep mode", "/dev/null"}},
-		{PrivateRoot, []string{"see", c.scope.Dir + "/root"}},
+		{PrivateRoot, []string{"see", f.scope.Dir + "/root"}},
 		{PrivateRoot, []string{"see", "/proc/" + self}},
-		{PrivateRoot, []string{"attach shared memory", strconv.Itoa(c.memory)}},
-		{NetworkWall, []string{"connect", c.closed.Addr().String()}},
-		{NetworkWall, []string{"connect to a socket", c.socket}},
-		{NetworkWall, []string{"send by a pair", c.datagrams}},
+		{PrivateRoot, []string{"attach shared memory", strconv.Itoa(f.memory)}},
+		{NetworkWall, []string{"connect", f.closed.Addr().String()}},
+		{NetworkWall, []string{"connect to a socket", f.socket}},
+		{NetworkWall, []string{"send by a pair", f.datagrams}},
 		{NetworkWall, []string{"fast open", unixPort}},
 		{NetworkWall, []string{"multipath"}},
 		{NetworkWall, []string{"datagram"}},

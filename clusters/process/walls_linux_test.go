@@ -22,8 +22,8 @@ func TestWalls(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
-		_, err := c.try(t, c.walls, "nothing")
+		f := newFixture(t, scope)
+		_, err := f.try(t, f.walls, "nothing")
 		must(t, err)
 		built := scope.Walls()
 		t.Logf("walls: %q", built)
@@ -35,10 +35,10 @@ func TestWalls(t *testing.T) {
 			t.Errorf("%s=required, and this machine has only these walls: %q", namespacesVariable, built)
 		}
 
-		own := filepath.Join(c.home, "own")
+		own := filepath.Join(f.home, "own")
 		must(t, os.WriteFile(own, nil, 0o600))
 		for _, allowed := range [][]string{
-			{"read", c.given},
+			{"read", f.given},
 			{"read", "/etc/passwd"},
 			{"read", "/proc/self/status"},
 			{"write", "/dev/null"},
@@ -46,32 +46,32 @@ func TestWalls(t *testing.T) {
 			{"write", own},
 			{"chmod", own},
 			{"rename", own},
-			{"create", c.home},
-			{"list", c.home},
+			{"create", f.home},
+			{"list", f.home},
 			{"list", "/usr"},
 			{"execute", "/bin/sh", "-c", "exit 0"},
-			{"connect", c.open.Addr().String()},
+			{"connect", f.open.Addr().String()},
 			{"listen"},
 			{"pair"},
 			{"addresses"},
 		} {
-			if output, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {
+			if output, err := f.try(t, f.walls, allowed[0], allowed[1:]...); err != nil {
 				t.Errorf("the program can't %s: %v %s", strings.Join(allowed, " "), err, output)
 			}
 		}
 
-		for _, forbidden := range c.forbidden() {
+		for _, forbidden := range f.forbidden() {
 			if forbidden.wall != "" && !has(forbidden.wall) {
 				continue
 			}
-			if output, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
+			if output, err := f.try(t, f.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
 				t.Errorf("the program can %s %s", strings.Join(forbidden.what, " "), output)
 			}
 		}
-		if content, err := os.ReadFile(c.secret); err != nil || string(content) != "content" {
+		if content, err := os.ReadFile(f.secret); err != nil || string(content) != "content" {
 			t.Errorf("secret = %q (%v)", content, err)
 		}
-		if content, err := os.ReadFile(c.given); err != nil || string(content) != "content" {
+		if content, err := os.ReadFile(f.given); err != nil || string(content) != "content" {
 			t.Errorf("readable file = %q (%v)", content, err)
 		}
 	})
@@ -85,18 +85,18 @@ func TestEachWallIsNeeded(t *testing.T) {
 		t.Run(string(wall), func(t *testing.T) {
 			t.Parallel()
 			scope := newScope(t, Options{withoutNamespaces: wall != PrivateRoot})
-			c := newCell(t, scope)
-			_, err := c.try(t, c.walls, "nothing")
+			f := newFixture(t, scope)
+			_, err := f.try(t, f.walls, "nothing")
 			must(t, err)
 			if !slices.Contains(scope.Walls(), wall) {
 				t.Skip("this machine can't build it")
 			}
-			c.walls.without = []Wall{wall}
+			f.walls.without = []Wall{wall}
 			var succeeded []string
-			for _, forbidden := range c.forbidden() {
+			for _, forbidden := range f.forbidden() {
 				systemPath := len(forbidden.what) > 1 && (forbidden.what[1] == "/usr" || forbidden.what[1] == "/")
 				if forbidden.wall == wall && !systemPath {
-					if _, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
+					if _, err := f.try(t, f.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
 						succeeded = append(succeeded, strings.Join(forbidden.what, " "))
 					}
 				}
@@ -116,15 +116,15 @@ func TestEachWallIsNeeded(t *testing.T) {
 func TestDescriptorsAreNotInherited(t *testing.T) { // alone: whatever is started meanwhile would inherit it, too
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
-		file, err := os.Open(c.secret)
+		f := newFixture(t, scope)
+		file, err := os.Open(f.secret)
 		must(t, err)
 		defer file.Close()
 		inherited, err := unix.Dup(int(file.Fd()))
 		must(t, err)
 		defer unix.Close(inherited)
-		for _, walls := range []*Walls{c.walls, nil} {
-			if output, err := c.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
+		for _, walls := range []*Walls{f.walls, nil} {
+			if output, err := f.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
 				t.Errorf("the program can read descriptor %d (walled: %t) %s", inherited, walls != nil, output)
 			}
 		}
@@ -136,24 +136,24 @@ func TestRequiredWall(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
-		_, err := c.try(t, c.walls, "nothing")
+		f := newFixture(t, scope)
+		_, err := f.try(t, f.walls, "nothing")
 		must(t, err)
-		c.walls.Require = scope.Walls()
-		_, err = c.try(t, c.walls, "nothing")
+		f.walls.Require = scope.Walls()
+		_, err = f.try(t, f.walls, "nothing")
 		must(t, err)
-		for _, wall := range c.walls.Require {
-			walls := *c.walls
+		for _, wall := range f.walls.Require {
+			walls := *f.walls
 			walls.without = []Wall{wall}
 			_, err := scope.Start(Spec{
-				Path: "/bin/sh", Args: []string{"-c", "echo >" + c.home + "/begun"}, Dir: c.home,
+				Path: "/bin/sh", Args: []string{"-c", "echo >" + f.home + "/begun"}, Dir: f.home,
 				Contained: true, Walls: &walls,
 			})
 			if err == nil || !strings.Contains(err.Error(), strconv.Quote(string(wall))) {
 				t.Errorf("without the wall %q: error = %v", wall, err)
 			}
 		}
-		if exists(filepath.Join(c.home, "begun")) {
+		if exists(filepath.Join(f.home, "begun")) {
 			t.Error("the program was started")
 		}
 	})
@@ -164,15 +164,15 @@ func TestFilesWithoutNames(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
-		_, err := c.try(t, c.walls, "nothing")
+		f := newFixture(t, scope)
+		_, err := f.try(t, f.walls, "nothing")
 		must(t, err)
 		want := scope.Walls()
 		loop := filepath.Join(t.TempDir(), "loop")
 		must(t, os.Symlink(loop, loop))
-		c.walls.Read = append(c.walls.Read, filepath.Join(c.given, "below a file"), loop, filepath.Join(loop, "below"))
+		f.walls.Read = append(f.walls.Read, filepath.Join(f.given, "below a file"), loop, filepath.Join(loop, "below"))
 		for _, what := range []string{"nothing", "read"} {
-			_, err := c.try(t, c.walls, what, c.given)
+			_, err := f.try(t, f.walls, what, f.given)
 			must(t, err)
 		}
 		if got := scope.Walls(); !slices.Equal(got, want) {
@@ -186,22 +186,22 @@ func TestAccessSucceedsWithoutWalls(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
+		f := newFixture(t, scope)
 		for _, what := range [][]string{
-			{"read", c.secret},
-			{"list", c.folder},
-			{"create", c.folder},
-			{"see", c.secret},
-			{"chmod", c.secret},
-			{"connect", c.closed.Addr().String()},
-			{"connect to a socket", c.socket},
+			{"read", f.secret},
+			{"list", f.folder},
+			{"create", f.folder},
+			{"see", f.secret},
+			{"chmod", f.secret},
+			{"connect", f.closed.Addr().String()},
+			{"connect to a socket", f.socket},
 			{"datagram"},
-			{"append", c.given},
+			{"append", f.given},
 			{"list", scope.Dir},
-			{"write", c.secret},
-			{"remove", c.secret},
+			{"write", f.secret},
+			{"remove", f.secret},
 		} {
-			if output, err := c.try(t, nil, what[0], what[1:]...); err != nil {
+			if output, err := f.try(t, nil, what[0], what[1:]...); err != nil {
 				t.Errorf("the program can't %s: %v %s", strings.Join(what, " "), err, output)
 			}
 		}
@@ -216,11 +216,11 @@ func TestWalledProgramStopsAndWrites(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		c := newCell(t, scope)
+		f := newFixture(t, scope)
 		read, write := io.Pipe()
 		p, err := scope.Start(Spec{
-			Path: "/bin/sh", Args: []string{"-c", "trap 'echo bye > last; exit 3' TERM; echo ready; while :; do sleep 0.1; done"}, Dir: c.home,
-			Stdout: write, Contained: true, Walls: c.walls,
+			Path: "/bin/sh", Args: []string{"-c", "trap 'echo bye > last; exit 3' TERM; echo ready; while :; do sleep 0.1; done"}, Dir: f.home,
+			Stdout: write, Contained: true, Walls: f.walls,
 		})
 		must(t, err)
 		if _, err := fmt.Fscanln(read, new(string)); err != nil {
@@ -231,7 +231,7 @@ func TestWalledProgramStopsAndWrites(t *testing.T) {
 		if exit, ok := errors.AsType[ExitError](p.Err()); !ok || exit.ExitCode() != 3 {
 			t.Errorf("error = %v", p.Err())
 		}
-		if last, err := os.ReadFile(filepath.Join(c.home, "last")); err != nil || string(last) != "bye\n" {
+		if last, err := os.ReadFile(filepath.Join(f.home, "last")); err != nil || string(last) != "bye\n" {
 			t.Errorf("last line = %q (%v)", last, err)
 		}
 	})
@@ -241,25 +241,25 @@ func TestWalledProgramStopsAndWrites(t *testing.T) {
 func TestPrivateNetwork(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
-	c := newCell(t, newScope(t, Options{}))
+	f := newFixture(t, newScope(t, Options{}))
 	walls := &Walls{OwnNetwork: true}
 	for _, allowed := range []string{"serve itself", "datagram", "listen"} {
-		if output, err := c.try(t, walls, allowed); err != nil {
+		if output, err := f.try(t, walls, allowed); err != nil {
 			t.Errorf("the program can't %s: %v %s", allowed, err, output)
 		}
 	}
 	for _, forbidden := range [][]string{
-		{"connect", c.open.Addr().String()},
-		{"connect to a socket", c.socket},
+		{"connect", f.open.Addr().String()},
+		{"connect to a socket", f.socket},
 		{"connect", "192.0.2.1:80"},
-		{"read", c.secret},
+		{"read", f.secret},
 		{"capabilities"},
 	} {
-		if output, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
+		if output, err := f.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
 			t.Errorf("the program can %s %s", strings.Join(forbidden, " "), output)
 		}
 	}
-	if built := c.scope.Walls(); !slices.Contains(built, NetworkWall) || !slices.Contains(built, PrivateRoot) {
+	if built := f.scope.Walls(); !slices.Contains(built, NetworkWall) || !slices.Contains(built, PrivateRoot) {
 		t.Errorf("Walls() = %q", built)
 	}
 }

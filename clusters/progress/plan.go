@@ -31,9 +31,9 @@ type Work struct {
 // them will still take. It begins with the figures of the works, and adjusts them to the progress so far. Only one
 // goroutine may use a Plan, but several may use its bars.
 type Plan struct {
-	out   *os.File
-	works []Work
-	begun int
+	out     *os.File
+	works   []Work
+	started int
 
 	// missing and stale are the shares of modules and packages that the last work had to download and compile.
 	missing, stale float64
@@ -41,13 +41,13 @@ type Plan struct {
 	network, processor float64
 }
 
-// worthSaying is the minimum length of a plan that is announced before it begins.
-const worthSaying = 10 * time.Second
+// minAnnounced is the minimum length of a plan that is announced before it begins.
+const minAnnounced = 10 * time.Second
 
 // NewPlan announces the works, unless they take only seconds.
 func NewPlan(out *os.File, works ...Work) *Plan {
 	p := &Plan{out: out, works: works, missing: 1, stale: 1, network: 1, processor: 1}
-	if all := p.ahead(works, p.processor); all >= worthSaying {
+	if all := p.ahead(works, p.processor); all >= minAnnounced {
 		var names []string
 		for _, work := range works {
 			names = append(names, work.What)
@@ -60,11 +60,11 @@ func NewPlan(out *os.File, works ...Work) *Plan {
 
 // Next begins the next work. Its bar must be ended before the next call.
 func (p *Plan) Next() *Bar {
-	work := p.works[p.begun]
-	p.begun++
+	work := p.works[p.started]
+	p.started++
 	what := "build " + work.What
 	if len(p.works) > 1 {
-		what = fmt.Sprintf("%d of %d: %s", p.begun, len(p.works), what)
+		what = fmt.Sprintf("%d of %d: %s", p.started, len(p.works), what)
 	}
 	return start(p.out, what, &estimate{plan: p, work: work})
 }
@@ -126,24 +126,24 @@ func (e *estimate) learnModules(now time.Time) {
 func (e *estimate) left(done, total int, now time.Time) time.Duration {
 	p := e.plan
 	processor := p.processor
-	var here time.Duration
+	var current time.Duration
 	switch {
 	case e.compiling.IsZero():
 		download := scale(e.work.Download, p.missing*p.network)
-		here = remaining(download, ratio(e.downloaded, e.work.Modules), now.Sub(e.started)) +
+		current = remaining(download, ratio(e.downloaded, e.work.Modules), now.Sub(e.started)) +
 			scale(e.work.Compile, p.stale*processor) + scale(e.work.Link, processor)
 	case e.compiled.IsZero():
 		usual, part, elapsed := scale(e.work.Compile, ratio(total, e.work.Packages)), ratio(done, total), now.Sub(e.compiling)
-		here = remaining(scale(usual, processor), part, elapsed)
+		current = remaining(scale(usual, processor), part, elapsed)
 		if done > 0 && usual > 0 {
 			// The estimate of this machine's speed improves as the work proceeds.
 			processor = (1-part)*processor + part*within(float64(elapsed)/(part*float64(usual)))
 		}
-		here += scale(e.work.Link, processor)
+		current += scale(e.work.Link, processor)
 	default:
-		here = remaining(scale(e.work.Link, processor), 0, now.Sub(e.compiled))
+		current = remaining(scale(e.work.Link, processor), 0, now.Sub(e.compiled))
 	}
-	return here + p.ahead(p.works[p.begun:], processor)
+	return current + p.ahead(p.works[p.started:], processor)
 }
 
 // remaining returns how long the rest of a work takes of which a part is done. At first it uses the expected time, and

@@ -77,12 +77,12 @@ func (b *Bar) Done() { b.end("done") }
 // Fail ends the bar. The caller prints the error.
 func (b *Bar) Fail() { b.end("failed") }
 
-func (b *Bar) end(how string) {
+func (b *Bar) end(outcome string) {
 	b.still()
 	if b.terminal {
 		fmt.Fprint(b.out, ClearLine)
 	}
-	fmt.Fprintf(b.out, "%s: %s in %s\n", b.what, how, time.Since(b.started).Round(100*time.Millisecond))
+	fmt.Fprintf(b.out, "%s: %s in %s\n", b.what, outcome, time.Since(b.started).Round(100*time.Millisecond))
 }
 
 func (b *Bar) draw(picture rune) {

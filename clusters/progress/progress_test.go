@@ -60,15 +60,15 @@ build: done in 32.1s
 
 func TestShortWorkHasOneLine(t *testing.T) {
 	t.Parallel()
-	for how, want := range map[string]string{"done": "build: done in 1.5s\n", "failed": "build: failed in 1.5s\n"} {
-		t.Run(how, func(t *testing.T) {
+	for outcome, want := range map[string]string{"done": "build: done in 1.5s\n", "failed": "build: failed in 1.5s\n"} {
+		t.Run(outcome, func(t *testing.T) {
 			t.Parallel()
 			log, content := newLog(t)
 			synctest.Test(t, func(*testing.T) {
 				bar := Start(log, "build")
 				bar.Set("packages", 1, 2)
 				pass(1500 * time.Millisecond)
-				if how == "done" {
+				if outcome == "done" {
 					bar.Done()
 				} else {
 					bar.Fail()

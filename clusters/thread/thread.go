@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-var lasting = sync.OnceValue(func() chan<- func() {
+var work = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
@@ -22,10 +22,10 @@ var lasting = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// Lasting runs a function on the thread that never ends, after the functions of earlier calls, and returns its error.
-// The function must be short, and must not call Lasting.
-func Lasting(f func() error) error {
+// Run runs a function on the thread that never ends, after the functions of earlier calls, and returns its error.
+// The function must be short, and must not call Run.
+func Run(f func() error) error {
 	done := make(chan error)
-	lasting() <- func() { done <- f() }
+	work() <- func() { done <- f() }
 	return <-done
 }

@@ -19,7 +19,7 @@ func TestAllCallsRunOnTheSameThread(t *testing.T) {
 	var running sync.WaitGroup
 	for range 20 {
 		running.Go(func() {
-			err := Lasting(func() error {
+			err := Run(func() error {
 				mutex.Lock()
 				defer mutex.Unlock()
 				threads[unix.Gettid()] = true

@@ -15,12 +15,12 @@ import (
 
 func TestAssetsHaveTheControlPlane(t *testing.T) {
 	t.Parallel()
-	here, err := Find()
+	c, err := Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time they exist
-		dir, err := here.Assets(t.Context())
+		dir, err := c.Assets(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestAssetsHaveTheControlPlane(t *testing.T) {
 		} {
 			output, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
 			if err != nil || !strings.Contains(strings.ToLower(string(output)), "version") &&
-				!strings.Contains(string(output), here.ControlPlane.Version) {
+				!strings.Contains(string(output), c.ControlPlane.Version) {
 				t.Errorf("%s: error = %v, output = %q", name, err, output)
 			}
 		}
@@ -55,7 +55,7 @@ func TestBuildCache(t *testing.T) {
 // another one.
 func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 	t.Parallel()
-	here, err := Find()
+	c, err := Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := images.StoreOf(here.Root)
+	store := images.StoreOf(c.Root)
 	store.Dir = t.TempDir()
 	for _, state := range []string{"nothing else", "its content, too,"} {
 		other := named.Image{Reference: probe.Reference, Configuration: named.Blob{Digest: "sha256:" + strings.Repeat("0", 64)}}

@@ -20,8 +20,9 @@ type Service struct {
 	// Address is the address at which it listens for an operator that is not graded, unless another program listens there.
 	// It is fixed, so that a student can repeat a command.
 	Address string
-	// Look is the path that a person opens first. Keeps names what the service keeps there as long as the operator runs.
-	Look, Keeps string
+	// OverviewPath is the path that a person opens first. Contents names what the service keeps there as long as the
+	// operator runs.
+	OverviewPath, Contents string
 	// New returns the handlers of a new service without any state: one for the operator, and one for the checks.
 	New func() (forOperator, forChecks http.Handler)
 	// Open returns the operator's handler of a service that keeps its state in a file.
@@ -30,7 +31,7 @@ type Service struct {
 
 var all = []Service{
 	{
-		Name: freezer.Service, Variable: freezer.Variable, Address: "127.0.0.1:8018", Look: "/v1/stock", Keeps: "books",
+		Name: freezer.Service, Variable: freezer.Variable, Address: "127.0.0.1:8018", OverviewPath: "/v1/stock", Contents: "books",
 		New: func() (forOperator, forChecks http.Handler) {
 			one := freezer.New()
 			return one, one
@@ -38,7 +39,7 @@ var all = []Service{
 		Open: func(file string) (http.Handler, error) { return freezer.Open(file) },
 	},
 	{
-		Name: cloud.Service, Variable: cloud.Variable, Address: "127.0.0.1:8019", Look: "/v1/bill", Keeps: "instances",
+		Name: cloud.Service, Variable: cloud.Variable, Address: "127.0.0.1:8019", OverviewPath: "/v1/bill", Contents: "instances",
 		New: func() (forOperator, forChecks http.Handler) {
 			one := cloud.New()
 			return one, one.Console()

@@ -49,9 +49,9 @@ func TestServicesServeLookPath(t *testing.T) {
 		}
 		for _, handler := range []http.Handler{forOperator, kept} {
 			answer := httptest.NewRecorder()
-			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, service.Look, nil))
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, service.OverviewPath, nil))
 			if answer.Code != http.StatusOK {
-				t.Errorf("the %s: GET %s: status = %d", service.Name, service.Look, answer.Code)
+				t.Errorf("the %s: GET %s: status = %d", service.Name, service.OverviewPath, answer.Code)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func write(store string, image Image, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Share(file); err != nil {
+	if err := filelock.LockShared(file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
@@ -63,7 +63,7 @@ func lock(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Alone(opened); err != nil {
+	if err := filelock.LockExclusive(opened); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return func() { opened.Close() }, nil
@@ -110,7 +110,7 @@ func removeUnused(path string) error {
 		return fmt.Errorf("removing an unused image: %w", err)
 	}
 	defer file.Close()
-	err = filelock.TryAlone(file)
+	err = filelock.TryLockExclusive(file)
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil
 	}

@@ -104,10 +104,10 @@ func (g *Group) create(base string) error {
 	}
 	defer all.Close()
 	giveUp := time.Now().Add(sweepPatience)
-	err = filelock.TryAlone(all)
+	err = filelock.TryLockExclusive(all)
 	for errors.Is(err, filelock.ErrHeld) && time.Now().Before(giveUp) {
 		<-time.After(10 * time.Millisecond)
-		err = filelock.TryAlone(all)
+		err = filelock.TryLockExclusive(all)
 	}
 	switch {
 	case err == nil:
@@ -121,7 +121,7 @@ func (g *Group) create(base string) error {
 	if g.held, err = os.Open(g.Dir); err != nil {
 		return err
 	}
-	return filelock.Alone(g.held)
+	return filelock.LockExclusive(g.held)
 }
 
 func (g *Group) prepare(user, group int) error {
@@ -209,5 +209,5 @@ func held(dir string) bool {
 		return false
 	}
 	defer folder.Close()
-	return errors.Is(filelock.TryAlone(folder), filelock.ErrHeld)
+	return errors.Is(filelock.TryLockExclusive(folder), filelock.ErrHeld)
 }

@@ -70,7 +70,7 @@ func TestCreateIgnoresLockOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer all.Close()
-	if err := filelock.Alone(all); err != nil {
+	if err := filelock.LockExclusive(all); err != nil {
 		t.Fatal(err)
 	}
 	g, err := Create(base, "test-locked", nil, os.Getuid(), os.Getgid())

@@ -313,14 +313,14 @@ func TestUnrecordedPodIsRemoved(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	kept := p.start("kept", "exec sleep 1000")
-	begun := r.pod(t, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "begun" })
-	lost := begun.start("lost", "exec sleep 1000")
+	unrecorded := r.pod(t, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "unrecorded" })
+	lost := unrecorded.start("lost", "exec sleep 1000")
 	parts, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.end()
-	for _, record := range []string{"sandboxes/" + begun.id, "containers/" + lost} {
+	for _, record := range []string{"sandboxes/" + unrecorded.id, "containers/" + lost} {
 		if err := os.Remove(filepath.Join(r.dir, "state", record)); err != nil {
 			t.Fatal(err)
 		}

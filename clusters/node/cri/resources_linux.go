@@ -202,7 +202,7 @@ func (s *Server) measurePod(b *sandbox) *runtimeapi.PodSandboxStats {
 		},
 		Linux: &runtimeapi.LinuxPodSandboxStats{},
 	}
-	for _, c := range s.of(b.ID) {
+	for _, c := range s.containersOf(b.ID) {
 		if c.running() {
 			stats.Linux.Containers = append(stats.Linux.Containers, s.measure(c))
 		}

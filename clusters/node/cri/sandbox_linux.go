@@ -174,7 +174,7 @@ func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandbo
 }
 
 func (s *Server) stop(ctx context.Context, b *sandbox) error {
-	for _, c := range s.of(b.ID) {
+	for _, c := range s.containersOf(b.ID) {
 		if err := s.end(ctx, c, 0); err != nil {
 			return err
 		}
@@ -207,17 +207,17 @@ func (s *Server) dismantle(ctx context.Context, b *sandbox) error {
 	return errors.Join(problems...)
 }
 
-// of returns the containers of a sandbox.
-func (s *Server) of(id string) []*containerRecord {
+// containersOf returns the containers of a sandbox.
+func (s *Server) containersOf(id string) []*containerRecord {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	var of []*containerRecord
+	var found []*containerRecord
 	for _, c := range s.containers {
 		if c.Sandbox == id {
-			of = append(of, c)
+			found = append(found, c)
 		}
 	}
-	return of
+	return found
 }
 
 // RemovePodSandbox removes a sandbox with all its containers.
@@ -230,7 +230,7 @@ func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSa
 	if err := s.stop(ctx, b); err != nil {
 		return nil, err
 	}
-	for _, c := range s.of(b.ID) {
+	for _, c := range s.containersOf(b.ID) {
 		if err := s.remove(ctx, c); err != nil {
 			return nil, err
 		}

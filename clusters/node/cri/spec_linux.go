@@ -115,7 +115,7 @@ func environment(b *sandbox, c *containerRecord) []string {
 	var result []string
 	for _, variable := range variables {
 		name, _, _ := strings.Cut(variable, "=")
-		if at, there := position[name]; there {
+		if at, found := position[name]; found {
 			result[at] = variable
 			continue
 		}

@@ -246,10 +246,10 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	if user, _ := namespace.Choose().Owner(); user == os.Getuid() {
 		t.Skip("only root outside a user namespace can map IDs that it does not own")
 	}
-	everybody := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
+	allIDs := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
 	s := probeIn(t, "echo 0 > /proc/sys/user/max_user_namespaces", &syscall.SysProcAttr{
 		// The limit applies to a namespace in which root has the rights of the machine's root.
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: everybody, GidMappings: everybody, GidMappingsEnableSetgroups: true,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: allIDs, GidMappings: allIDs, GidMappingsEnableSetgroups: true,
 	})
 	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
 		t.Errorf("the probe reported %+v", s)

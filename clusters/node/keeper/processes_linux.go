@@ -74,8 +74,8 @@ func (m *members) end() {
 
 // killIn kills the process with this PID, if it is in a mount namespace.
 func killIn(mounts os.FileInfo, number int) bool {
-	process, there := pid.Open(number) // before the check, so that the PID can't be reused
-	if !there {
+	process, ok := pid.Open(number) // before the check, so that the PID can't be reused
+	if !ok {
 		return false
 	}
 	defer process.Close()

@@ -145,15 +145,15 @@ func TestSetOutlivesProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &namespace.Set{Dir: dir} // as after a restart of the agent
+	reopened := &namespace.Set{Dir: dir} // as after a restart of the agent
 	var name string
-	if err := again.Do(func() (err error) {
+	if err := reopened.Do(func() (err error) {
 		name, err = os.Hostname()
 		return err
 	}, "uts"); err != nil || name != "its-name" {
 		t.Errorf("host name in the set = %q, %v; want its-name", name, err)
 	}
-	if here, _ := os.Hostname(); here == "its-name" {
+	if hostName, _ := os.Hostname(); hostName == "its-name" {
 		t.Error("the host name outside of the set has changed")
 	}
 	if err := set.Close(); err != nil {

@@ -70,7 +70,7 @@ func start(c Command) (*exec.Cmd, error) {
 		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {
 			cmd.SysProcAttr.Credential = &syscall.Credential{} // the process becomes root in the namespace, in which our own user is not mapped
 		}
-		return cmd, thread.Lasting(cmd.Start)
+		return cmd, thread.Run(cmd.Start)
 	}
 	wait, mapped, err := os.Pipe()
 	if err != nil {
@@ -79,7 +79,7 @@ func start(c Command) (*exec.Cmd, error) {
 	defer mapped.Close()
 	cmd.ExtraFiles = append(cmd.ExtraFiles, wait)
 	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", waitVariable, 2+len(cmd.ExtraFiles)))
-	err = thread.Lasting(cmd.Start)
+	err = thread.Run(cmd.Start)
 	wait.Close()
 	if err != nil {
 		return nil, err

@@ -68,8 +68,8 @@ func Explain(err error) error {
 		return number, readErr == nil && parseErr == nil
 	}
 	is := func(name string, want int) bool {
-		value, there := setting(name)
-		return there && value == want
+		value, found := setting(name)
+		return found && value == want
 	}
 	for _, name := range []string{"user", "mnt", "net", "pid", "ipc", "uts"} {
 		if is("sys/user/max_"+name+"_namespaces", 0) && errors.Is(err, syscall.ENOSPC) {

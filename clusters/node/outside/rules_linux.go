@@ -40,7 +40,7 @@ const mark = 0x1
 //
 //	table ip outside {
 //	    set inside { type ipv4_addr; flags interval; elements = { 10.244.0.0/16, … } }
-//	    chain lead {
+//	    chain redirect {
 //	        type filter hook prerouting priority -90      # after Services have changed addresses
 //	        ip daddr @inside return
 //	        meta l4proto tcp tproxy to 10.244.0.1:38001 meta mark set 1 accept
@@ -73,7 +73,7 @@ func addRules(tcp, udp uint16) error {
 	}
 
 	chain := conn.AddChain(&nftables.Chain{
-		Table: table, Name: "lead", Type: nftables.ChainTypeFilter,
+		Table: table, Name: "redirect", Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPrerouting, Priority: new(*nftables.ChainPriorityNATDest + 10),
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: isInside})

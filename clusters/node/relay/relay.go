@@ -131,10 +131,10 @@ func (p *peer) deliver(packet []byte) {
 	}
 }
 
-func (p *peer) Read(into []byte) (int, error) {
+func (p *peer) Read(buffer []byte) (int, error) {
 	select {
 	case packet := <-p.incoming:
-		return copy(into, packet), nil
+		return copy(buffer, packet), nil
 	case <-p.closed:
 		return 0, net.ErrClosed
 	}

@@ -194,9 +194,9 @@ type failing struct {
 	asked atomic.Int64
 }
 
-func (f *failing) ReadFrom(into []byte) (int, net.Addr, error) {
+func (f *failing) ReadFrom(buffer []byte) (int, net.Addr, error) {
 	f.asked.Add(1)
-	return f.PacketConn.ReadFrom(into)
+	return f.PacketConn.ReadFrom(buffer)
 }
 
 func TestPacketsBacksOffOnPersistentError(t *testing.T) {

@@ -91,8 +91,8 @@ func image(t *testing.T, s *Store, configuration string, layers ...[]byte) Image
 	return found
 }
 
-// look mounts the files of a container, and passes their path to a function.
-func look(t *testing.T, root container.Root, with func(dir string)) {
+// mountRoot mounts the files of a container, and passes their path to a function.
+func mountRoot(t *testing.T, root container.Root, inspect func(dir string)) {
 	t.Helper()
 	if len(root.Layers) > 0 {
 		if err := container.Overlay(root.Dir, root.Layers, root.Upper, root.Work); err != nil {
@@ -104,7 +104,7 @@ func look(t *testing.T, root container.Root, with func(dir string)) {
 			}
 		}()
 	}
-	with(root.Dir)
+	inspect(root.Dir)
 }
 
 // withAndWithoutOverlay runs a test with overlayfs, and with copies.
@@ -133,7 +133,7 @@ func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look(t, root, func(dir string) {
+		mountRoot(t, root, func(dir string) {
 			for name, want := range map[string]string{"kept": "low", "covered": "high", "dir/old": "low", "dir/new": "high", "full/new": "high"} {
 				if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
 					t.Errorf("%s has content %q, %v; want %q", name, content, err, want)
@@ -169,7 +169,7 @@ func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look(t, root, func(dir string) {
+		mountRoot(t, root, func(dir string) {
 			for _, name := range []string{"written", "removed", "replaced", "hidden", "folder"} {
 				if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
 					t.Errorf("%s of the upper layer is not a folder: %v, %v", name, info, err)
@@ -197,7 +197,7 @@ func TestContainersDoNotShareWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look(t, one, func(dir string) {
+		mountRoot(t, one, func(dir string) {
 			if err := os.WriteFile(filepath.Join(dir, "shared"), []byte("one's"), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +206,7 @@ func TestContainersDoNotShareWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look(t, two, func(dir string) {
+		mountRoot(t, two, func(dir string) {
 			if content, err := os.ReadFile(filepath.Join(dir, "shared")); err != nil || string(content) != "layer" {
 				t.Errorf("the other container reads %q, %v; want layer", content, err)
 			}

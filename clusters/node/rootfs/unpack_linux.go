@@ -293,14 +293,14 @@ func copyLayer(layer, target string) error {
 // cover removes the files that lower layers have at a name, unless both they and this layer have a folder there. An
 // opaque folder hides the contents of theirs.
 func cover(from, to *os.Root, name string, info fs.FileInfo) error {
-	there, err := to.Lstat(name)
+	existing, err := to.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !there.IsDir() || !info.IsDir() {
+	if !existing.IsDir() || !info.IsDir() {
 		return to.RemoveAll(name)
 	}
 	opaque, err := isOpaque(from, name)

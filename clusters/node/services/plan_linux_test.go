@@ -44,7 +44,7 @@ func (p Plan) String() string {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	a, b, c := netip.MustParseAddr("10.244.0.5"), netip.MustParseAddr("10.244.0.6"), netip.MustParseAddr("10.244.0.7")
-	elsewhere := func(e discoveryv1.Endpoint) discoveryv1.Endpoint {
+	withoutNode := func(e discoveryv1.Endpoint) discoveryv1.Endpoint {
 		e.NodeName = nil
 		return e
 	}
@@ -178,14 +178,14 @@ func TestRules(t *testing.T) {
 			"internalTrafficPolicy Local",
 			State{Services: services(service(nodePort, func(s *corev1.Service) {
 				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
-			})), Slices: slicesOf(slice(at(a, "ready"), elsewhere(at(b, "ready"))))},
+			})), Slices: slicesOf(slice(at(a, "ready"), withoutNode(at(b, "ready"))))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "tcp node:30080 -> 10.244.0.5:8080 10.244.0.6:8080"},
 		},
 		{
 			"externalTrafficPolicy Local without ready endpoints on the node",
 			State{Services: services(service(nodePort, func(s *corev1.Service) {
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-			})), Slices: slicesOf(slice(at(a, "ending"), elsewhere(at(b, "ready"))))},
+			})), Slices: slicesOf(slice(at(a, "ending"), withoutNode(at(b, "ready"))))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.6:8080", "tcp node:30080 -> 10.244.0.5:8080"},
 		},
 		{

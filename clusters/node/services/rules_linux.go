@@ -52,7 +52,7 @@ func (k *kernel) recreateTable() {
 	// Answers must come back through the node, which has to change the address back. That would not happen when a Pod
 	// connects to itself through a Service, or when the client is the node's 127.0.0.1, because each Pod has a 127.0.0.1
 	// of its own. Such connections get the node's address as their source.
-	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	back := k.hook("source-nat", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	k.rule(back, load(source, register0), load(destinationAddress, register1), in(k.backends), sourceNAT)
 	k.rule(back, load(sourceNetwork8, register0), equals(localhost.AsSlice()[:1]),
 		load(outInterface, register0), differs([]byte("lo\x00")), sourceNAT)
@@ -84,8 +84,8 @@ func (k *kernel) rule(chain *nftables.Chain, parts ...expressions) {
 }
 
 // set creates an anonymous set for one rule.
-func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
-	set := &nftables.Set{Table: k.table, Anonymous: true, Constant: true, KeyType: of}
+func (k *kernel) set(keyType nftables.SetDatatype, keys ...[]byte) *nftables.Set {
+	set := &nftables.Set{Table: k.table, Anonymous: true, Constant: true, KeyType: keyType}
 	var members []nftables.SetElement
 	for _, key := range keys {
 		members = append(members, nftables.SetElement{Key: key})

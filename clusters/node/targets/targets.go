@@ -43,7 +43,7 @@ func Agent(root string) Program {
 // ImageBuild builds an image of the catalogue when a Pod requires it.
 func ImageBuild(root string) Program {
 	return Program{own(root, "imagebuild"), progress.Work{
-		What:     "the maker of images",
+		What:     "the image builder",
 		Packages: 7, Compile: time.Second, Link: time.Second,
 	}}
 }

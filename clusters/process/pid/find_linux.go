@@ -53,38 +53,38 @@ func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (be
 			continue
 		}
 		// If the parent had ended before we saw the children, they could be those of another process that has its number.
-		if again, ok := look(parent.Number); ok && again == parent {
+		if reread, ok := look(parent.Number); ok && reread == parent {
 			below = append(below, children[parent.Number]...)
 		}
 	}
 	return below
 }
 
-// Signal signals the process, and reports whether it was still there. If its parent has ended in the meantime, it is
-// not found, and the caller has to look again.
+// Signal signals the process, and reports whether it still existed. If its parent has ended in the meantime, it
+// is not found, and the caller has to look again.
 func (c Child) Signal(signal syscall.Signal) bool {
-	h, there := c.open()
+	h, ok := c.open()
 	defer h.Close()
-	return there && h.Signal(signal)
+	return ok && h.Signal(signal)
 }
 
 // SignalWithGroup signals the process, and then the process group that it leads, if it leads one: no process of the
 // group can fork meanwhile. A group that it has only joined is not signalled, because other processes may be in it: the
-// ancestor's group is open to all processes of its session. It reports whether the process was still there.
+// ancestor's group is open to all processes of its session. It reports whether the process still existed.
 func (c Child) SignalWithGroup(signal syscall.Signal) bool {
-	h, there := c.open()
+	h, ok := c.open()
 	defer h.Close()
-	there = there && h.Signal(signal)
-	if there {
+	ok = ok && h.Signal(signal)
+	if ok {
 		h.SignalGroup(signal)
 	}
-	return there
+	return ok
 }
 
 // open returns a handle of the process, or false if the process has ended or lost its parent. The handle must be closed
 // in both cases.
-func (c Child) open() (h Handle, there bool) {
-	if h, there = Open(c.Number); !there {
+func (c Child) open() (h Handle, ok bool) {
+	if h, ok = Open(c.Number); !ok {
 		return h, false
 	}
 	now, ok := look(c.Number)

@@ -16,7 +16,7 @@ func TestBelowOmitsChildrenOfReusedPID(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		again Child // what /proc reports of the child when we look again
-		there bool
+		ok    bool
 		want  []Child
 	}{
 		{"it is still there", child, true, []Child{child, grandchild}},
@@ -30,7 +30,7 @@ func TestBelowOmitsChildrenOfReusedPID(t *testing.T) {
 			found := below(1, []int{1, 2, 3}, func(number int) (Child, bool) {
 				switch looks[number]++; {
 				case number == child.Number && looks[number] > 1:
-					return test.again, test.there
+					return test.again, test.ok
 				case number == child.Number:
 					return child, true
 				case number == grandchild.Number:
@@ -60,7 +60,7 @@ func TestProcessHasParentAndStartTime(t *testing.T) {
 		t.Errorf("%+v is not found below its parent", seen)
 	}
 	seen.began--
-	if h, there := seen.open(); there {
+	if h, ok := seen.open(); ok {
 		t.Error("a process that began earlier is mistaken for it")
 	} else {
 		h.Close()

@@ -19,9 +19,9 @@ const signalProcessGroup = 1 << 2
 // the process number.
 type Handle struct{ number, descriptor int }
 
-// Open returns a handle of the process that has a number. The caller must close it. If no such process exists, there is
+// Open returns a handle of the process that has a number. The caller must close it. If no such process exists, ok is
 // false, and nothing has to be closed.
-func Open(number int) (h Handle, there bool) {
+func Open(number int) (h Handle, ok bool) {
 	descriptor, _, err := syscall.RawSyscall(sysPidfdOpen, uintptr(number), 0, 0)
 	switch err {
 	case 0:
@@ -39,8 +39,8 @@ func (h Handle) Close() {
 	}
 }
 
-// SignalGroup signals the process group that the process leads, and reports whether the process was still there. Before
-// Linux 6.9 it counts as there until the leader is reaped.
+// SignalGroup signals the process group that the process leads, and reports whether the process still existed. Before
+// Linux 6.9 it counts as existing until the leader is reaped.
 func (h Handle) SignalGroup(signal syscall.Signal) bool {
 	if h.descriptor >= 0 {
 		descriptor := uintptr(h.descriptor)

@@ -80,7 +80,7 @@ func launch(mode Mode, program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
 	_ = setNoNewPrivs() // also where there is no Landlock, so that it can't kill another user's processes
-	kind, err := NotShutIn, confineSignals(0)
+	kind, err := Unconfined, confineSignals(0)
 	if limitsErr := keepLimits(); err == nil {
 		err = limitsErr
 	}

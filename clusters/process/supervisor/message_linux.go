@@ -70,7 +70,7 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 // the owner is dead, and the supervisor ends.
 type Message struct {
 	Kind Kind
-	// Value depends on the kind. It is the error's number for Failed and NotShutIn, the program's status from wait(2) for
+	// Value depends on the kind. It is the error's number for Failed and Unconfined, the program's status from wait(2) for
 	// Ended, the walls (a Built) for Started and Walled, and the missing walls for Unwalled.
 	Value uint32
 }
@@ -88,9 +88,9 @@ const (
 	Ended
 	// Unwalled reports that the program was not started, because required walls are missing.
 	Unwalled
-	// NotShutIn reports that the program was not started, because it could have killed its supervisor. On kernels that
+	// Unconfined reports that the program was not started, because it could have killed its supervisor. On kernels that
 	// can't prevent that, it is started.
-	NotShutIn
+	Unconfined
 	// Walled is sent by a launcher to its supervisor before it executes the program.
 	Walled
 )

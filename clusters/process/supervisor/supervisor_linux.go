@@ -48,10 +48,10 @@ type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
 	program pid.Handle
-	// burying is held while the program is waited for. After that the program is buried, and its number, and that of its
+	// reapLock is held while the program is waited for. After that the program is reaped, and its number, and that of its
 	// group, may be another's.
-	burying sync.Mutex
-	buried  bool
+	reapLock sync.Mutex
+	reaped   bool
 	// confined reports that a signal to all processes reaches only those below us, if it comes from the thread on which we
 	// began.
 	confined bool
@@ -117,20 +117,20 @@ func (s *supervisor) reap(program int) {
 // finishProgram ends the processes that the program left in its group, while no other group can have its number, and
 // reports to the owner how the program ended.
 func (s *supervisor) finishProgram(number int) {
-	s.burying.Lock()
-	defer s.burying.Unlock()
+	s.reapLock.Lock()
+	defer s.reapLock.Unlock()
 	s.program.SignalGroup(syscall.SIGKILL)
 	var status syscall.WaitStatus
 	_, _ = syscall.Wait4(number, &status, syscall.WALL, nil)
-	s.buried = true
+	s.reaped = true
 	s.send(Message{Ended, uint32(status)}, nil)
 }
 
 // signalProgram signals the program's group, unless its number may be another's by now.
 func (s *supervisor) signalProgram(signal syscall.Signal) {
-	s.burying.Lock()
-	defer s.burying.Unlock()
-	if !s.buried {
+	s.reapLock.Lock()
+	defer s.reapLock.Unlock()
+	if !s.reaped {
 		s.program.SignalGroup(signal)
 	}
 }

@@ -118,16 +118,16 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 
 // allowBelow allows access below a folder, or to a file. It skips a path that cannot be named.
 func allowBelow(rules int, path string, allowed uint64) error {
-	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
+	parent, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
 	if isInaccessible(err) {
 		return nil
 	}
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer syscall.Close(place)
+	defer syscall.Close(parent)
 	var status syscall.Stat_t
-	if err := syscall.Fstat(place, &status); err != nil {
+	if err := syscall.Fstat(parent, &status); err != nil {
 		return err
 	}
 	if status.Mode&syscall.S_IFMT != syscall.S_IFDIR {
@@ -136,8 +136,8 @@ func allowBelow(rules int, path string, allowed uint64) error {
 	// The kernel's struct landlock_path_beneath_attr is packed, unlike Go's structs.
 	rule := struct {
 		allowed [2]uint32
-		place   int32
-	}{place: int32(place)}
+		parent  int32
+	}{parent: int32(parent)}
 	*(*uint64)(unsafe.Pointer(&rule.allowed)) = allowed
 	return addRule(rules, landlockBeneath, unsafe.Pointer(&rule))
 }
@@ -158,9 +158,9 @@ func addRule(rules int, kind uintptr, rule unsafe.Pointer) error {
 // returns those that it has built. This thread must have renounced privileges.
 func (w *Walls) enforce() (built Built) {
 	dropCapabilities()
-	if rules, of, err := w.ruleset(); err == nil {
+	if rules, enforced, err := w.ruleset(); err == nil {
 		if _, _, failed := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), 0, 0); failed == 0 {
-			built = of
+			built = enforced
 		}
 		_ = syscall.Close(rules)
 	}

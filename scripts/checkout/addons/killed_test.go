@@ -30,20 +30,20 @@ const kills = 10
 // always makes all of them usable. Then the test removes the playground, and nothing of it is left.
 func TestInstallSucceedsAfterKill(t *testing.T) {
 	longtest.Proof(t)
-	here, err := checkout.Find()
+	clone, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := stagetest.Node(t, here)
-	if err := here.EnsureAddons(t.Context(), known.Names()); err != nil {
+	parts := stagetest.Node(t, clone)
+	if err := clone.EnsureAddons(t.Context(), known.Names()); err != nil {
 		t.Fatal(err)
 	}
 	playground := embedded.NewPlayground(t.TempDir())
 	t.Cleanup(func() { _, _ = playground.Down() })
-	if _, err := playground.UpWithNode(t.Context(), here.ControlPlane, parts); err != nil {
+	if _, err := playground.UpWithNode(t.Context(), clone.ControlPlane, parts); err != nil {
 		t.Fatal(err)
 	}
-	installer := here.Installer()
+	installer := clone.Installer()
 
 	began := time.Now()
 	usable(t, installer, playground)

@@ -86,13 +86,13 @@ func (m *Manifest) expand() {
 		if lab.Preconditions == nil {
 			continue
 		}
-		of, err := m.Lab(lab.Preconditions.Lab)
+		required, err := m.Lab(lab.Preconditions.Lab)
 		if err != nil {
 			continue // check has found it
 		}
 		var all []Check
 		for _, id := range lab.Preconditions.Checks {
-			check, err := of.Check(id)
+			check, err := required.Check(id)
 			if err != nil {
 				continue // check has found it
 			}
@@ -283,7 +283,7 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 	ended := map[string]bool{}
 	for i, check := range l.Checks {
 		switch {
-		case check.Part == "" && slices.ContainsFunc(l.Checks[i:], func(later Check) bool { return later.Part != "" }):
+		case check.Part == "" && slices.ContainsFunc(l.Checks[i:], func(next Check) bool { return next.Part != "" }):
 			found.add(where, at("checks", i),
 				"%s is in no part, and later checks of lab %s are; name one of %s, or let it stand after them",
 				check.ID, l.Name, strings.Join(parts, ", "))

@@ -318,15 +318,15 @@ func (l *Lab) Steps() (last int) {
 }
 
 // limitedTo returns the lab with some of its checks, and its preconditions.
-func (l *Lab) limitedTo(of func(Check) bool) *Lab {
+func (l *Lab) limitedTo(keep func(Check) bool) *Lab {
 	limited := *l
 	limited.Checks = nil
 	other := func(id string) bool {
 		check, err := l.Check(id)
-		return err != nil || !of(*check)
+		return err != nil || !keep(*check)
 	}
 	for _, check := range l.Checks {
-		if !of(check) && !check.Precondition() {
+		if !keep(check) && !check.Precondition() {
 			continue
 		}
 		check.Needs = slices.DeleteFunc(slices.Clone(check.Needs), other)

@@ -51,19 +51,19 @@ func Layers(root string) ([]Layer, error) {
 		return nil, err
 	}
 	first := slices.Concat([]Program{Lab(root), ControlPlane(kubernetes), ControllerGen(root)}, NodeInit(root))
-	var later []Program
+	var others []Program
 	for _, lab := range listed {
 		if lab.Number <= firstLabs {
 			first = append(first, Checks(root, lab.Name))
 		} else {
-			later = append(later, Checks(root, lab.Name))
+			others = append(others, Checks(root, lab.Name))
 		}
 	}
 	// The node's first process is in the first layer.
 	node = slices.DeleteFunc(node, func(p Program) bool {
 		return slices.ContainsFunc(first, func(other Program) bool { return other.Output == p.Output })
 	})
-	layers := []Layer{{"first", first, true}, {"later", later, false}, {"node", node, false}, {"addons", addons, false}}
+	layers := []Layer{{"first", first, true}, {"later", others, false}, {"node", node, false}, {"addons", addons, false}}
 	return slices.DeleteFunc(layers, func(l Layer) bool { return len(l.Programs) == 0 }), nil
 }
 
@@ -76,7 +76,7 @@ func installFromArchive(ctx context.Context, root string, out *os.File, stale []
 		return
 	}
 	if err == nil {
-		err = runArrive(ctx, root, out, stale)
+		err = runArchiveInstaller(ctx, root, out, stale)
 	}
 	// The program has already printed its own error.
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && ctx.Err() == nil {
@@ -84,8 +84,8 @@ func installFromArchive(ctx context.Context, root string, out *os.File, stale []
 	}
 }
 
-func runArrive(ctx context.Context, root string, out *os.File, stale []Program) (err error) {
-	installer := Arrive(root)
+func runArchiveInstaller(ctx context.Context, root string, out *os.File, stale []Program) (err error) {
+	installer := ArchiveInstaller(root)
 	if !installer.Fresh() {
 		if err := build(ctx, out, installer); err != nil {
 			return err

@@ -45,8 +45,8 @@ func Cluster(root string) Program {
 	}}
 }
 
-// Arrive returns the program that installs others from an archive.
-func Arrive(root string) Program {
+// ArchiveInstaller returns the program that installs others from an archive.
+func ArchiveInstaller(root string) Program {
 	return Program{command(root, "arrive"), progress.Work{
 		What:    "what installs programs that are ready",
 		Modules: 2, Download: time.Second, Packages: 90, Compile: 10 * time.Second, Link: time.Second,

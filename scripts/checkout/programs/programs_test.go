@@ -23,21 +23,21 @@ func TestAllProgramsBuildForArm64(t *testing.T) {
 	if os.Getenv("OPERATOR_LABS_ARM64") != "required" {
 		t.Skip("it compiles all programs for arm64: make prove PART=arm64")
 	}
-	here, err := filepath.Abs(root)
+	absRoot, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := For(here, "test", nil)
+	all, err := For(absRoot, "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range append(all, Lab(here), Cluster(here)) {
+	for _, program := range append(all, Lab(absRoot), Cluster(absRoot)) {
 		target := program.Target
-		name, err := filepath.Rel(filepath.Join(here, ".cache"), target.Output)
+		name, err := filepath.Rel(filepath.Join(absRoot, ".cache"), target.Output)
 		if err != nil {
 			t.Fatal(err)
 		}
-		target.Arch, target.Output = "arm64", filepath.Join(here, ".cache", "arm64", name)
+		target.Arch, target.Output = "arm64", filepath.Join(absRoot, ".cache", "arm64", name)
 		if err := target.Ensure(t.Context(), nil); err != nil {
 			t.Errorf("%s: %v", program.What, err)
 		}
@@ -54,7 +54,7 @@ func TestMakeGoalPrograms(t *testing.T) {
 	for _, lab := range labs {
 		all += ", the checks of lab " + filepath.Base(lab)
 	}
-	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes, the shell of volumes"
+	const node = "the node's first process, the node's agent, the image builder, CoreDNS, the provisioner of volumes, the shell of volumes"
 	const installer, certManager, others = "the installer of add-ons", "cert-manager", "the Ingress controller, Pebble"
 	const addons = certManager + ", " + others + ", " + installer
 	all += ", " + node + ", " + addons // which some labs need

@@ -89,7 +89,7 @@ func ofSets(sets []string) ([]images.Image, error) {
 		return nil, err
 	}
 	if len(sets) == 0 {
-		return catalogue.Usual(), nil
+		return catalogue.DefaultImages(), nil
 	}
 	var wanted []images.Image
 	for _, set := range sets {

@@ -188,7 +188,7 @@ func openFiles() Finding {
 		return note(allLabs, err.Error(), "Look at ulimit -n.")
 	}
 	found := fmt.Sprintf("%d, and %d at most", limit.Cur, limit.Max)
-	if err := openfiles.Enough(); err != nil {
+	if err := openfiles.Check(); err != nil {
 		// Only root may raise a hard limit. A * in this file does not mean root.
 		return bad(allLabs, found, fmt.Sprintf("A cluster needs %d. Let root run: printf '* - nofile 65536\\nroot - nofile 65536\\n' "+
 			">/etc/security/limits.d/operator-labs.conf, and log in again. A container has --ulimit nofile=65536.", openfiles.Least))

@@ -319,7 +319,7 @@ func (o *Operator) printUsage(manifests *submission.Manifests, environment []str
 		for _, service := range services.All() {
 			if url, ok := strings.CutPrefix(variable, service.Variable+"="); ok {
 				fmt.Fprintf(o.Err, "curl %s%s     # the %s; it runs as long as the operator, and keeps its %s\n",
-					url, service.Look, service.Name, service.Keeps)
+					url, service.OverviewPath, service.Name, service.Contents)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 	if !ok || strings.HasSuffix(url, usual.Address) {
 		t.Errorf("got environment %q", environment)
 	}
-	response, err := http.Get(url + usual.Look)
+	response, err := http.Get(url + usual.OverviewPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	if response, err := http.Get(url + usual.Look); err == nil {
+	if response, err := http.Get(url + usual.OverviewPath); err == nil {
 		response.Body.Close()
 		t.Errorf("the service still answers after its end: %s", response.Status)
 	}

@@ -87,11 +87,11 @@ func (r *runner) building() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	found, err := images.StoreOf(r.Root).Find(catalogue.Usual())
+	found, err := images.StoreOf(r.Root).Find(catalogue.DefaultImages())
 	if err != nil {
 		return 0, err
 	}
-	if len(found) == len(catalogue.Usual()) {
+	if len(found) == len(catalogue.DefaultImages()) {
 		return 0, nil
 	}
 	return buildTime, nil

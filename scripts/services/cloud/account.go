@@ -241,7 +241,7 @@ func (a *account) get(id string, customer bool) (Instance, error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if i := a.find(id); i >= 0 {
-		if seen, there := a.at(a.state.Instances[i], a.moment(customer)); there {
+		if seen, visible := a.at(a.state.Instances[i], a.moment(customer)); visible {
 			return seen, nil
 		}
 	}
@@ -259,7 +259,7 @@ func (a *account) list(wanted map[string]string, customer bool) []Instance {
 	defer a.mutex.Unlock()
 	found := []Instance{}
 	for _, r := range a.state.Instances {
-		if seen, there := a.at(r, a.moment(customer)); there && matches(seen.Tags, wanted) {
+		if seen, visible := a.at(r, a.moment(customer)); visible && matches(seen.Tags, wanted) {
 			found = append(found, seen)
 		}
 	}

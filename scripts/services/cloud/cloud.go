@@ -202,8 +202,8 @@ type instances struct {
 }
 
 // read reads the body of a request, or responds that the body is invalid.
-func read(w http.ResponseWriter, r *http.Request, into any, what string) bool {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
+func read(w http.ResponseWriter, r *http.Request, target any, what string) bool {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(target); err != nil {
 		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not %s: %v", what, err))
 		return false
 	}

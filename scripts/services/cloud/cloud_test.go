@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sky is a cloud with a clock that a test moves.
-type sky struct {
+// testCloud is a cloud with a clock that a test moves.
+type testCloud struct {
 	*Cloud
 	t       *testing.T
 	console *Client
@@ -28,59 +28,59 @@ type sky struct {
 	clock   time.Time
 }
 
-func open(t *testing.T, c *Cloud) *sky {
+func open(t *testing.T, cloud *Cloud) *testCloud {
 	t.Helper()
-	s := &sky{Cloud: c, t: t, clock: time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)}
-	c.account.now = func() time.Time {
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		return s.clock
+	c := &testCloud{Cloud: cloud, t: t, clock: time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)}
+	cloud.account.now = func() time.Time {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		return c.clock
 	}
-	server := httptest.NewServer(c.Console())
+	server := httptest.NewServer(cloud.Console())
 	t.Cleanup(server.Close)
-	s.console = NewClient(server.URL)
-	return s
+	c.console = NewClient(server.URL)
+	return c
 }
 
-func (s *sky) wait(d time.Duration) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.clock = s.clock.Add(d)
+func (c *testCloud) wait(d time.Duration) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.clock = c.clock.Add(d)
 }
 
 // ask sends a request as a customer does.
-func (s *sky) ask(method, path, body string) (int, string) {
-	s.t.Helper()
+func (c *testCloud) ask(method, path, body string) (int, string) {
+	c.t.Helper()
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	c.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	response, err := io.ReadAll(w.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	return w.Code, strings.TrimSpace(string(response))
 }
 
 // demand sends a request, and fails the test unless the answer has this code and contains all of the parts.
-func (s *sky) demand(method, path, body string, code int, parts ...string) string {
-	s.t.Helper()
-	got, response := s.ask(method, path, body)
+func (c *testCloud) demand(method, path, body string, code int, parts ...string) string {
+	c.t.Helper()
+	got, response := c.ask(method, path, body)
 	if got != code {
-		s.t.Fatalf("%s %s %s: status = %d, want %d: %s", method, path, body, got, code, response)
+		c.t.Fatalf("%s %s %s: status = %d, want %d: %s", method, path, body, got, code, response)
 	}
 	for _, part := range parts {
 		if !strings.Contains(response, part) {
-			s.t.Fatalf("%s %s %s: the answer lacks %s: %s", method, path, body, part, response)
+			c.t.Fatalf("%s %s %s: the answer lacks %s: %s", method, path, body, part, response)
 		}
 	}
 	return response
 }
 
 // id returns the ID of the only instance with a tag, even if the customer does not see it yet.
-func (s *sky) id(key, value string) string {
-	s.t.Helper()
-	all, err := s.console.List(s.t.Context(), key, value)
+func (c *testCloud) id(key, value string) string {
+	c.t.Helper()
+	all, err := c.console.List(c.t.Context(), key, value)
 	if err != nil || len(all) != 1 {
-		s.t.Fatalf("instances = %v (%v), want one", all, err)
+		c.t.Fatalf("instances = %v (%v), want one", all, err)
 	}
 	return all[0].ID
 }
@@ -89,30 +89,30 @@ const small = `{"token":"t-1","type":"small","image":"nginx","tags":{"owner":"u-
 
 func TestTokenLaunchesOnceUntilItExpires(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
-	first := s.demand("POST", "/v1/instances", small, 201, `"state":"pending"`, `"tags":{"owner":"u-1"}`)
-	if again := s.demand("POST", "/v1/instances", small, 200); again != first {
+	c := open(t, New())
+	first := c.demand("POST", "/v1/instances", small, 201, `"state":"pending"`, `"tags":{"owner":"u-1"}`)
+	if again := c.demand("POST", "/v1/instances", small, 200); again != first {
 		t.Errorf("the second answer differs: %s, then %s", first, again)
 	}
-	s.demand("POST", "/v1/instances", strings.Replace(small, "small", "large", 1), 409,
+	c.demand("POST", "/v1/instances", strings.Replace(small, "small", "large", 1), 409,
 		"with the token t-1 something else was launched (small nginx, i-")
-	s.demand("POST", "/v1/instances", strings.Replace(small, "u-1", "u-2", 1), 409)
-	id := s.id("owner", "u-1")
-	s.demand("DELETE", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
-	s.demand("POST", "/v1/instances", small, 200, id, `"state":"terminated"`) // the token belongs to that instance
-	s.wait(Defaults().Retention.Duration - time.Millisecond)
-	s.demand("POST", "/v1/instances", small, 200, id)
-	s.wait(time.Millisecond)
-	s.demand("POST", "/v1/instances", small, 201, `"state":"pending"`)
-	if err := s.console.Forget(t.Context()); err != nil {
+	c.demand("POST", "/v1/instances", strings.Replace(small, "u-1", "u-2", 1), 409)
+	id := c.id("owner", "u-1")
+	c.demand("DELETE", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
+	c.demand("POST", "/v1/instances", small, 200, id, `"state":"terminated"`) // the token belongs to that instance
+	c.wait(Defaults().Retention.Duration - time.Millisecond)
+	c.demand("POST", "/v1/instances", small, 200, id)
+	c.wait(time.Millisecond)
+	c.demand("POST", "/v1/instances", small, 201, `"state":"pending"`)
+	if err := c.console.Forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.demand("POST", "/v1/instances", small, 201)
+	c.demand("POST", "/v1/instances", small, 201)
 	// Without a token, each call is a launch.
 	none := strings.Replace(small, `"token":"t-1",`, "", 1)
-	s.demand("POST", "/v1/instances", none, 201)
-	s.demand("POST", "/v1/instances", none, 201)
-	all, err := s.console.List(t.Context(), "owner", "u-1")
+	c.demand("POST", "/v1/instances", none, 201)
+	c.demand("POST", "/v1/instances", none, 201)
+	all, err := c.console.List(t.Context(), "owner", "u-1")
 	if err != nil || len(all) != 5 {
 		t.Errorf("got %d instances (%v), want 5", len(all), err)
 	}
@@ -120,105 +120,105 @@ func TestTokenLaunchesOnceUntilItExpires(t *testing.T) {
 
 func TestConcurrentLaunchesWithOneToken(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
+	c := open(t, New())
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if _, err := s.console.Launch(t.Context(), Launch{Token: "t", Type: "small", Image: "nginx"}); err != nil {
+			if _, err := c.console.Launch(t.Context(), Launch{Token: "t", Type: "small", Image: "nginx"}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	s.id("", "")
+	c.id("", "")
 }
 
 func TestReadsLag(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
+	c := open(t, New())
 	settings := Defaults()
 	settings.Lag, settings.Boot = metav1.Duration{Duration: time.Second}, metav1.Duration{Duration: 3 * time.Second}
-	if err := s.console.Set(t.Context(), settings); err != nil {
+	if err := c.console.Set(t.Context(), settings); err != nil {
 		t.Fatal(err)
 	}
-	s.demand("POST", "/v1/instances", small, 201)
-	id := s.id("owner", "u-1")
+	c.demand("POST", "/v1/instances", small, 201)
+	id := c.id("owner", "u-1")
 	at := "/v1/instances/" + id
-	s.demand("GET", at, "", 404, "or this answer is behind")
-	s.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, `{"instances":[]}`)
-	s.wait(time.Second)
-	s.demand("GET", at, "", 200, `"state":"pending"`)
-	s.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, id)
-	s.wait(2 * time.Second)
-	s.demand("GET", at, "", 200, `"state":"pending"`) // it runs, but the customer does not see that yet
-	s.wait(time.Second)
-	s.demand("GET", at, "", 200, `"state":"running"`)
-	s.demand("PUT", at+"/tags/team", `{"value":"blue"}`, 200, `"team":"blue"`)
-	s.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `{"instances":[]}`)
-	s.demand("DELETE", at, "", 200, `"state":"terminated"`)
-	s.demand("GET", at, "", 200, `"state":"running","tags":{"owner":"u-1"}`)
-	s.wait(time.Second)
-	s.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `"state":"terminated"`)
+	c.demand("GET", at, "", 404, "or this answer is behind")
+	c.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, `{"instances":[]}`)
+	c.wait(time.Second)
+	c.demand("GET", at, "", 200, `"state":"pending"`)
+	c.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, id)
+	c.wait(2 * time.Second)
+	c.demand("GET", at, "", 200, `"state":"pending"`) // it runs, but the customer does not see that yet
+	c.wait(time.Second)
+	c.demand("GET", at, "", 200, `"state":"running"`)
+	c.demand("PUT", at+"/tags/team", `{"value":"blue"}`, 200, `"team":"blue"`)
+	c.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `{"instances":[]}`)
+	c.demand("DELETE", at, "", 200, `"state":"terminated"`)
+	c.demand("GET", at, "", 200, `"state":"running","tags":{"owner":"u-1"}`)
+	c.wait(time.Second)
+	c.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `"state":"terminated"`)
 }
 
 func TestTagKeepsItsValue(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
-	s.demand("POST", "/v1/instances", small, 201)
-	at := "/v1/instances/" + s.id("", "") + "/tags/"
-	s.demand("PUT", at+"team", `{"value":"blue"}`, 200, `"team":"blue"`)
-	s.demand("PUT", at+"team", `{"value":"blue"}`, 200)
-	s.demand("PUT", at+"team", `{"value":"red"}`, 409, `the tag team of i-`, `\"blue\", and stays so`)
-	s.demand("PUT", at+"owner", `{"value":"u-2"}`, 409)
+	c := open(t, New())
+	c.demand("POST", "/v1/instances", small, 201)
+	at := "/v1/instances/" + c.id("", "") + "/tags/"
+	c.demand("PUT", at+"team", `{"value":"blue"}`, 200, `"team":"blue"`)
+	c.demand("PUT", at+"team", `{"value":"blue"}`, 200)
+	c.demand("PUT", at+"team", `{"value":"red"}`, 409, `the tag team of i-`, `\"blue\", and stays so`)
+	c.demand("PUT", at+"owner", `{"value":"u-2"}`, 409)
 	for n := range maxTags - 2 {
-		s.demand("PUT", fmt.Sprintf("%sk%d", at, n), `{"value":"x"}`, 200)
+		c.demand("PUT", fmt.Sprintf("%sk%d", at, n), `{"value":"x"}`, 200)
 	}
-	s.demand("PUT", at+"more", `{"value":"x"}`, 400, "as many as it may have")
+	c.demand("PUT", at+"more", `{"value":"x"}`, 400, "as many as it may have")
 }
 
 func TestCustomersAreThrottled(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
+	c := open(t, New())
 	settings := Defaults()
 	settings.Rate, settings.Burst = 2, 3
-	if err := s.console.Set(t.Context(), settings); err != nil {
+	if err := c.console.Set(t.Context(), settings); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		s.demand("GET", "/v1/bill", "", 200)
+		c.demand("GET", "/v1/bill", "", 200)
 	}
-	s.demand("POST", "/v1/instances", small, 429, "slow down")
-	s.wait(500 * time.Millisecond)
-	s.demand("GET", "/v1/bill", "", 200, `"lines":[]`)
-	s.demand("GET", "/v1/bill", "", 429)
-	s.wait(time.Hour)
+	c.demand("POST", "/v1/instances", small, 429, "slow down")
+	c.wait(500 * time.Millisecond)
+	c.demand("GET", "/v1/bill", "", 200, `"lines":[]`)
+	c.demand("GET", "/v1/bill", "", 429)
+	c.wait(time.Hour)
 	for range 3 {
-		s.demand("GET", "/v1/bill", "", 200)
+		c.demand("GET", "/v1/bill", "", 200)
 	}
-	s.demand("GET", "/v1/bill", "", 429)
-	if _, err := s.console.Bill(t.Context()); err != nil {
+	c.demand("GET", "/v1/bill", "", 429)
+	if _, err := c.console.Bill(t.Context()); err != nil {
 		t.Errorf("the console is throttled: %v", err)
 	}
 }
 
 func TestBill(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
-	s.demand("POST", "/v1/instances", small, 201)
-	s.demand("POST", "/v1/instances", `{"type":"large","image":"db"}`, 201)
-	s.wait(59 * time.Minute)
-	all, err := s.console.List(t.Context(), "owner", "u-1")
+	c := open(t, New())
+	c.demand("POST", "/v1/instances", small, 201)
+	c.demand("POST", "/v1/instances", `{"type":"large","image":"db"}`, 201)
+	c.wait(59 * time.Minute)
+	all, err := c.console.List(t.Context(), "owner", "u-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil {
+	if _, err := c.console.Terminate(t.Context(), all[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(time.Hour)
-	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil { // once more: it has already been terminated
+	c.wait(time.Hour)
+	if _, err := c.console.Terminate(t.Context(), all[0].ID); err != nil { // once more: it has already been terminated
 		t.Fatal(err)
 	}
-	bill, err := s.console.Bill(t.Context())
+	bill, err := c.console.Bill(t.Context())
 	if err != nil || len(bill.Lines) != 2 || bill.Cents != 5+2*20 || bill.Lines[0].Hours != 1 || bill.Lines[1].Hours != 2 ||
 		bill.Lines[0].State != Terminated || bill.Lines[1].State != Running {
 		t.Errorf("bill = %+v (%v)", bill, err)
@@ -227,7 +227,7 @@ func TestBill(t *testing.T) {
 
 func TestRejectedRequests(t *testing.T) {
 	t.Parallel()
-	s := open(t, New())
+	c := open(t, New())
 	long := strings.Repeat("x", maxText+1)
 	for _, test := range []struct {
 		name, method, path, body string
@@ -251,15 +251,15 @@ func TestRejectedRequests(t *testing.T) {
 		{"the console", "DELETE", "/console/tokens", "", 404, "there is nothing at"},
 		{"another method", "PATCH", "/v1/instances", "{}", 405, "use GET, POST"},
 	} {
-		code, response := s.ask(test.method, test.path, test.body)
+		code, response := c.ask(test.method, test.path, test.body)
 		if code != test.code || !strings.Contains(response, test.want) {
 			t.Errorf("%s: status = %d, want %d with %s: %.300s", test.name, code, test.code, test.want, response)
 		}
 	}
-	if bill, err := s.console.Bill(t.Context()); err != nil || len(bill.Lines) > 0 {
+	if bill, err := c.console.Bill(t.Context()); err != nil || len(bill.Lines) > 0 {
 		t.Errorf("bill = %v (%v)", bill, err)
 	}
-	_, err := s.console.Terminate(t.Context(), "i-1")
+	_, err := c.console.Terminate(t.Context(), "i-1")
 	if refused := (*Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
 		t.Errorf("error = %v", err)
 	}
@@ -272,22 +272,22 @@ func TestCloudPersistsInItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, kept)
-	s.demand("POST", "/v1/instances", small, 201)
-	id := s.id("owner", "u-1")
-	s.demand("PUT", "/v1/instances/"+id+"/tags/team", `{"value":"blue"}`, 200)
+	c := open(t, kept)
+	c.demand("POST", "/v1/instances", small, 201)
+	id := c.id("owner", "u-1")
+	c.demand("PUT", "/v1/instances/"+id+"/tags/team", `{"value":"blue"}`, 200)
 	if kept, err = Open(file); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, kept)
-	s.demand("POST", "/v1/instances", small, 200, id, `"team":"blue"`)
-	s.demand("DELETE", "/v1/instances/"+id, "", 200)
+	c = open(t, kept)
+	c.demand("POST", "/v1/instances", small, 200, id, `"team":"blue"`)
+	c.demand("DELETE", "/v1/instances/"+id, "", 200)
 	if kept, err = Open(file); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, kept)
-	s.wait(time.Second)
-	s.demand("GET", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
+	c = open(t, kept)
+	c.wait(time.Second)
+	c.demand("GET", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
 
 	// A change that can't be saved is not made.
 	if err := os.Remove(file); err != nil {
@@ -296,8 +296,8 @@ func TestCloudPersistsInItsFile(t *testing.T) {
 	if err := os.Remove(filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	s.demand("POST", "/v1/instances", `{"type":"small","image":"nginx"}`, 500, "writing the cloud's instances")
-	s.id("", "")
+	c.demand("POST", "/v1/instances", `{"type":"small","image":"nginx"}`, 500, "writing the cloud's instances")
+	c.id("", "")
 }
 
 func TestForeignFileIsNotOverwritten(t *testing.T) {

@@ -79,7 +79,7 @@ func (f *Freezer) getOwner(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
-	service.Answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
+	service.Answer(w, http.StatusOK, movements{f.ledger.movementsOf(r.URL.Query().Get("owner"))})
 }
 
 // Describe returns the movement that a request asks to book: "topping cream out for 2f1e…, id 9c0d…". It returns an

@@ -234,9 +234,9 @@ func TestTakeAndReturn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := client.Movements(t.Context(), "b")
-	if err != nil || len(of) != 1 || of[0] != all[2] {
-		t.Errorf("Movements(b) = %v (%v), want %v", of, err, all[2])
+	owned, err := client.Movements(t.Context(), "b")
+	if err != nil || len(owned) != 1 || owned[0] != all[2] {
+		t.Errorf("Movements(b) = %v (%v), want %v", owned, err, all[2])
 	}
 	for n, m := range all {
 		if m.ID != fmt.Sprint(n+1) {

@@ -165,8 +165,8 @@ func (l *ledger) items() []Item {
 	return items
 }
 
-// of returns the movements of an owner, or all movements if owner is empty, as they were booked.
-func (l *ledger) of(owner string) []Movement {
+// movementsOf returns the movements of an owner, or all movements if owner is empty, as they were booked.
+func (l *ledger) movementsOf(owner string) []Movement {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	movements := []Movement{}
@@ -181,7 +181,7 @@ func (l *ledger) of(owner string) []Movement {
 // out returns what an owner has taken and not returned, in the order in which it was taken.
 func (l *ledger) out(owner string) []Ingredient {
 	out := []Ingredient{}
-	for _, movement := range l.of(owner) {
+	for _, movement := range l.movementsOf(owner) {
 		if movement.Direction == Out {
 			out = append(out, movement.Ingredient)
 		} else if i := slices.Index(out, movement.Ingredient); i >= 0 {

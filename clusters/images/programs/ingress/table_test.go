@@ -67,14 +67,14 @@ func TestResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := httptest.NewServer(nil)
-	nobody, err := url.Parse(gone.URL)
+	closed, err := url.Parse(gone.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone.Close()
 	table := newTable()
 	table.add("shop.lab.test", "/", nil, backend{url: address})
-	table.add("down.lab.test", "/", nil, backend{url: nobody})
+	table.add("down.lab.test", "/", nil, backend{url: closed})
 	table.add("empty.lab.test", "/", nil, backend{missing: "there is no Service web"})
 	p, err := newProxy(func() *Table { return table })
 	if err != nil {

@@ -32,14 +32,14 @@ func TestTarRoundTrip(t *testing.T) {
 	if err := runTar([]string{"--no-same-permissions", "--no-same-owner", "-xmf", "-", "-C", to}, &archive, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	there := filepath.Join(to, from, "a")
-	if content, err := os.ReadFile(filepath.Join(there, "link")); err != nil || string(content) != "vanilla" {
+	dir := filepath.Join(to, from, "a")
+	if content, err := os.ReadFile(filepath.Join(dir, "link")); err != nil || string(content) != "vanilla" {
 		t.Errorf("content of the linked file = %q, %v", content, err)
 	}
-	if info, err := os.Stat(filepath.Join(there, "file")); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(filepath.Join(dir, "file")); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("file = %v, %v", info, err)
 	}
-	if info, err := os.Stat(filepath.Join(there, "empty")); err != nil || !info.IsDir() {
+	if info, err := os.Stat(filepath.Join(dir, "empty")); err != nil || !info.IsDir() {
 		t.Errorf("folder = %v, %v", info, err)
 	}
 }

@@ -5,13 +5,13 @@
 //
 //	guest serve ADDRESS   greets each client
 //	guest exit CODE       ends at once
-//	guest deaf            ignores SIGTERM
-//	guest breed           ignores SIGTERM, as do its two children, one of which has left its process group, its session and its parent
-//	guest haunt           has a child that it never waits for, and one that has left it. Both end. It prints when one zombie is left
-//	guest talk BYTES      prints so much, and then "the end"
+//	guest ignore-sigterm  ignores SIGTERM
+//	guest spawn           ignores SIGTERM, as do its two children, one of which has left its process group, its session and its parent
+//	guest leave-zombie    has a child that it never waits for, and one that has left it. Both end. It prints when one zombie is left
+//	guest print BYTES     prints so much, and then "the end"
 //	guest fill FILE BYTES writes so much to a file, and prints the error if it can't
-//	guest hoard FILE      writes to a file until it can't, prints the error, and keeps running
-//	guest leave ...       starts a guest in a session of its own, and ends
+//	guest fill-disk FILE  writes to a file until it can't, prints the error, and keeps running
+//	guest detach ...      starts a guest in a session of its own, and ends
 package main
 
 import (
@@ -51,27 +51,27 @@ func behave(behaviour string, arguments []string) error {
 			return err
 		}
 		os.Exit(code)
-	case "deaf":
+	case "ignore-sigterm":
 		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("deaf")
+		fmt.Println("ignores SIGTERM")
 		wait()
-	case "breed":
-		if err := errors.Join(guest("deaf").Start(), guest("leave", "deaf").Run()); err != nil {
+	case "spawn":
+		if err := errors.Join(guest("ignore-sigterm").Start(), guest("detach", "ignore-sigterm").Run()); err != nil {
 			return err
 		}
-		return behave("deaf", nil)
-	case "leave":
+		return behave("ignore-sigterm", nil)
+	case "detach":
 		c := guest(arguments...)
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return c.Start()
-	case "haunt":
-		return haunt()
-	case "talk":
-		return talk(argument)
+	case "leave-zombie":
+		return leaveZombie()
+	case "print":
+		return printBytes(argument)
 	case "fill":
 		return fill(arguments)
-	case "hoard":
-		return hoard(argument)
+	case "fill-disk":
+		return fillDisk(argument)
 	default:
 		return fmt.Errorf("unknown behaviour %q", behaviour)
 	}
@@ -102,8 +102,8 @@ func serve(address string) error {
 	}
 }
 
-func haunt() error {
-	if err := errors.Join(guest("exit", "0").Start(), guest("leave", "exit", "0").Run()); err != nil {
+func leaveZombie() error {
+	if err := errors.Join(guest("exit", "0").Start(), guest("detach", "exit", "0").Run()); err != nil {
 		return err
 	}
 	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
@@ -123,9 +123,9 @@ func others() (running, zombies int) {
 			continue // it has just ended
 		}
 		pid, rest, _ := strings.Cut(string(stat), " ")
-		state, is := strings.CutPrefix(rest, "("+filepath.Base(os.Args[0])+") ")
+		state, isGuest := strings.CutPrefix(rest, "("+filepath.Base(os.Args[0])+") ")
 		switch {
-		case !is || pid == strconv.Itoa(os.Getpid()):
+		case !isGuest || pid == strconv.Itoa(os.Getpid()):
 		case strings.HasPrefix(state, "Z"):
 			zombies++
 		default:
@@ -135,7 +135,7 @@ func others() (running, zombies int) {
 	return running, zombies
 }
 
-func talk(amount string) error {
+func printBytes(amount string) error {
 	bytes, err := strconv.Atoi(amount)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func fill(arguments []string) error {
 	return nil
 }
 
-func hoard(name string) error {
+func fillDisk(name string) error {
 	file, err := os.Create(name)
 	const piece = 1 << 16 // bytes
 	for bytes := make([]byte, piece); err == nil; {

@@ -28,8 +28,8 @@ import (
 	named "lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// place is a checkout with one program, and caches of the go command that have the content of a layer.
-type place struct {
+// checkout is a clone with one program, and caches of the go command that have the content of a layer.
+type checkout struct {
 	root      string
 	target    gobuild.Target
 	installed gobuild.Installation
@@ -37,17 +37,17 @@ type place struct {
 
 const greeting = "package main\n\nfunc main() { println(\"hello\") }\n"
 
-func newPlace(t *testing.T) place {
+func newCheckout(t *testing.T) checkout {
 	t.Helper()
-	p := placeIn(t.TempDir())
-	if err := p.lay(); err != nil {
+	c := checkoutIn(t.TempDir())
+	if err := c.writeSources(); err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return c
 }
 
-func placeIn(root string) place {
-	return place{
+func checkoutIn(root string) checkout {
+	return checkout{
 		root: root,
 		target: gobuild.Target{
 			Package: ".", Module: filepath.Join(root, "module"), Output: filepath.Join(root, ".cache", "bin", "greeting"),
@@ -58,12 +58,12 @@ func placeIn(root string) place {
 	}
 }
 
-// lay writes the sources.
-func (p place) lay() error {
+// writeSources writes the sources.
+func (c checkout) writeSources() error {
 	return errors.Join(
-		os.MkdirAll(p.target.Module, 0o755),
-		os.WriteFile(filepath.Join(p.target.Module, "go.mod"), []byte("module example.test/greeting\n\ngo 1.26\n"), 0o644),
-		os.WriteFile(filepath.Join(p.target.Module, "main.go"), []byte(greeting), 0o644),
+		os.MkdirAll(c.target.Module, 0o755),
+		os.WriteFile(filepath.Join(c.target.Module, "go.mod"), []byte("module example.test/greeting\n\ngo 1.26\n"), 0o644),
+		os.WriteFile(filepath.Join(c.target.Module, "main.go"), []byte(greeting), 0o644),
 	)
 }
 
@@ -92,20 +92,20 @@ func output() string {
 	return name[:2] + "/" + name + "-d"
 }
 
-// built returns the program of all places, with its stamp. Building it once takes a second or two.
+// built returns the program of all checkouts, with its stamp. Building it once takes a second or two.
 var built = sync.OnceValues(func() (files map[string][]byte, err error) {
 	root, err := os.MkdirTemp("", "archive-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
-	p := placeIn(root)
-	if err := errors.Join(p.lay(), p.target.Ensure(context.Background(), nil)); err != nil {
+	c := checkoutIn(root)
+	if err := errors.Join(c.writeSources(), c.target.Ensure(context.Background(), nil)); err != nil {
 		return nil, err
 	}
 	files = map[string][]byte{}
 	for _, suffix := range []string{"", ".stamp"} {
-		if files[suffix], err = os.ReadFile(p.target.Output + suffix); err != nil {
+		if files[suffix], err = os.ReadFile(c.target.Output + suffix); err != nil {
 			return nil, err
 		}
 	}
@@ -113,25 +113,25 @@ var built = sync.OnceValues(func() (files map[string][]byte, err error) {
 })
 
 // build puts the program into its folder.
-func (p place) build(t *testing.T) {
+func (c checkout) build(t *testing.T) {
 	t.Helper()
 	files, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for suffix, content := range files {
-		write(t, p.target.Output+suffix, string(content))
+		write(t, c.target.Output+suffix, string(content))
 	}
-	if !p.target.Fresh() {
+	if !c.target.Fresh() {
 		t.Fatal("the program is not fresh")
 	}
 }
 
-// save builds the program of a place, fills its caches, and saves all of that. time is the time of an entry of the
+// save builds the program of a checkout, fills its caches, and saves all of that. time is the time of an entry of the
 // build cache.
-func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
+func (c checkout) save(t *testing.T, time string) (named.Reference, *Manifest) {
 	t.Helper()
-	p.build(t)
+	c.build(t)
 	var module bytes.Buffer
 	archive := zip.NewWriter(&module)
 	file, err := archive.Create("example.test/flavour@v1.0.0/go.mod")
@@ -148,46 +148,46 @@ func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
 		"v1.0.0.zip": module.String(), "v1.0.0.ziphash": "h1:anything",
 		"v1.0.0.mod": "module example.test/flavour\n", "v1.0.0.lock": "", "list": "v1.0.0\n",
 	} {
-		write(t, filepath.Join(p.installed.ModuleCache, download, name), content)
+		write(t, filepath.Join(c.installed.ModuleCache, download, name), content)
 	}
-	write(t, filepath.Join(p.installed.BuildCache, action[:2], action+"-a"), entry(time))
-	write(t, filepath.Join(p.installed.BuildCache, output()), compiled)
-	write(t, filepath.Join(p.installed.BuildCache, "README"), "not an entry")
-	name := filepath.Join(p.root, "archive.tar")
+	write(t, filepath.Join(c.installed.BuildCache, action[:2], action+"-a"), entry(time))
+	write(t, filepath.Join(c.installed.BuildCache, output()), compiled)
+	write(t, filepath.Join(c.installed.BuildCache, "README"), "not an entry")
+	name := filepath.Join(c.root, "archive.tar")
 	contents := []Content{
-		{Name: "first", Programs: []gobuild.Target{p.target}, ModuleCache: p.installed.ModuleCache, BuildCache: p.installed.BuildCache},
-		{Name: "second", Programs: []gobuild.Target{p.target}},
+		{Name: "first", Programs: []gobuild.Target{c.target}, ModuleCache: c.installed.ModuleCache, BuildCache: c.installed.BuildCache},
+		{Name: "second", Programs: []gobuild.Target{c.target}},
 	}
-	manifest, sum, err := Save(t.Context(), p.root, name, contents, p.installed, func(string) {})
+	manifest, sum, err := Save(t.Context(), c.root, name, contents, c.installed, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return named.Reference{Source: name, SHA256: sum}, manifest
 }
 
-// arrive installs the first layer of an archive.
-func (p place) arrive(ctx context.Context, reference named.Reference, pace Pace) error {
+// install installs the first layer of an archive.
+func (c checkout) install(ctx context.Context, reference named.Reference, pace Pace) error {
 	opened, err := Open(ctx, reference, pace)
 	if err != nil {
 		return err
 	}
-	wanted := opened.Wanted(p.root, []gobuild.Target{p.target}, p.installed)
+	wanted := opened.Wanted(c.root, []gobuild.Target{c.target}, c.installed)
 	if len(wanted) == 0 {
 		return errors.New("nothing fits")
 	}
-	return opened.Install(ctx, p.root, wanted[0], []gobuild.Target{p.target}, p.installed, func(int64, int64) {})
+	return opened.Install(ctx, c.root, wanted[0], []gobuild.Target{c.target}, c.installed, func(int64, int64) {})
 }
 
-// wantArrived reports an error unless everything was installed, and nothing else exists.
-func (p place) wantArrived(t *testing.T) {
+// wantInstalled reports an error unless everything was installed, and nothing else exists.
+func (c checkout) wantInstalled(t *testing.T) {
 	t.Helper()
-	if !p.target.Fresh() {
+	if !c.target.Fresh() {
 		t.Error("the program is not fresh")
 	}
-	if got, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
+	if got, err := exec.CommandContext(t.Context(), c.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
 		t.Errorf("output of the program = %q, %v", got, err)
 	}
-	archive := filepath.Join(p.installed.ModuleCache, download, "v1.0.0.zip")
+	archive := filepath.Join(c.installed.ModuleCache, download, "v1.0.0.zip")
 	want, err := dirhash.HashZip(archive, dirhash.Hash1)
 	if err != nil {
 		t.Fatal(err)
@@ -195,14 +195,14 @@ func (p place) wantArrived(t *testing.T) {
 	if hash, err := os.ReadFile(archive + "hash"); err != nil || string(hash) != want {
 		t.Errorf("hash of the module = %q, want %q: %v", hash, want, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, output())); err != nil || string(content) != compiled {
+	if content, err := os.ReadFile(filepath.Join(c.installed.BuildCache, output())); err != nil || string(content) != compiled {
 		t.Errorf("the build cache has %q: %v", content, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, action[:2], action+"-a")); err != nil ||
+	if content, err := os.ReadFile(filepath.Join(c.installed.BuildCache, action[:2], action+"-a")); err != nil ||
 		string(content) != entry("1") {
 		t.Errorf("the build cache has the entry %q: %v", content, err)
 	}
-	left, err := filepath.Glob(filepath.Join(p.root, ".cache", "arriving", "*"))
+	left, err := filepath.Glob(filepath.Join(c.root, ".cache", "arriving", "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
@@ -210,21 +210,21 @@ func (p place) wantArrived(t *testing.T) {
 
 func TestInstallFromFile(t *testing.T) {
 	t.Parallel()
-	reference, manifest := newPlace(t).save(t, "1234")
+	reference, manifest := newCheckout(t).save(t, "1234")
 	if manifest.System != (gobuild.Target{}).System() || manifest.Layers[0].Programs["bin/greeting"].Go != "go1.26.8" {
 		t.Errorf("manifest = %+v", manifest)
 	}
-	there := newPlace(t)
-	if err := there.arrive(t.Context(), reference, DefaultPace); err != nil {
+	destination := newCheckout(t)
+	if err := destination.install(t.Context(), reference, DefaultPace); err != nil {
 		t.Fatal(err)
 	}
-	there.wantArrived(t)
+	destination.wantInstalled(t)
 }
 
 func TestArchiveIsReproducible(t *testing.T) {
 	t.Parallel()
-	one, _ := newPlace(t).save(t, "1234")
-	two, _ := newPlace(t).save(t, "5678")
+	one, _ := newCheckout(t).save(t, "1234")
+	two, _ := newCheckout(t).save(t, "5678")
 	if one.SHA256 != two.SHA256 {
 		t.Errorf("SHA-256 of the manifests = %s and %s, want the same", one.SHA256, two.SHA256)
 	}
@@ -240,25 +240,25 @@ func TestArchiveIsReproducible(t *testing.T) {
 
 func TestMismatchedProgramIsNotUsed(t *testing.T) {
 	t.Parallel()
-	reference, _ := newPlace(t).save(t, "1234")
-	for name, change := range map[string]func(*place){
-		"other sources": func(p *place) { write(t, filepath.Join(p.target.Module, "main.go"), greeting+"\n// Changed.\n") },
-		"another file":  func(p *place) { write(t, filepath.Join(p.target.Module, "more.go"), "package main\n") },
-		"another go.mod": func(p *place) {
+	reference, _ := newCheckout(t).save(t, "1234")
+	for name, change := range map[string]func(*checkout){
+		"other sources": func(p *checkout) { write(t, filepath.Join(p.target.Module, "main.go"), greeting+"\n// Changed.\n") },
+		"another file":  func(p *checkout) { write(t, filepath.Join(p.target.Module, "more.go"), "package main\n") },
+		"another go.mod": func(p *checkout) {
 			write(t, filepath.Join(p.target.Module, "go.mod"), "module example.test/greeting\n\ngo 1.25\n")
 		},
-		"another Go":             func(p *place) { p.installed.Version = "go1.26.9" },
-		"other flags":            func(p *place) { p.target.Tags = []string{"chocolate"} },
-		"another processor":      func(p *place) { p.target.Arch = "riscv64" },
-		"a program not in it":    func(p *place) { p.target.Output += "s" },
-		"a folder outside of it": func(p *place) { p.target.Output = filepath.Join(t.TempDir(), "greeting") },
+		"another Go":             func(p *checkout) { p.installed.Version = "go1.26.9" },
+		"other flags":            func(p *checkout) { p.target.Tags = []string{"chocolate"} },
+		"another processor":      func(p *checkout) { p.target.Arch = "riscv64" },
+		"a program not in it":    func(p *checkout) { p.target.Output += "s" },
+		"a folder outside of it": func(p *checkout) { p.target.Output = filepath.Join(t.TempDir(), "greeting") },
 	} {
-		there := newPlace(t)
-		change(&there)
-		if err := there.arrive(t.Context(), reference, DefaultPace); err == nil || err.Error() != "nothing fits" {
+		destination := newCheckout(t)
+		change(&destination)
+		if err := destination.install(t.Context(), reference, DefaultPace); err == nil || err.Error() != "nothing fits" {
 			t.Errorf("with %s: error = %v", name, err)
 		}
-		if there.target.Fresh() {
+		if destination.target.Fresh() {
 			t.Errorf("the program is fresh with %s", name)
 		}
 	}
@@ -306,7 +306,7 @@ func layerOf(t *testing.T, manifest *Manifest, headers []tar.Header, contents []
 
 func TestLayerWithUnexpectedEntries(t *testing.T) {
 	t.Parallel()
-	_, manifest := newPlace(t).save(t, "1234")
+	_, manifest := newCheckout(t).save(t, "1234")
 	const program = "programs/bin/greeting"
 	for _, test := range []struct {
 		name    string
@@ -321,15 +321,15 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 		{"too much", tar.Header{Name: "programs/large"}, strings.Repeat("x", 2<<20), "more than 1 MB"},
 		{"no program", tar.Header{Name: "programs/other"}, "x", "no such file"},
 	} {
-		there := newPlace(t)
-		err := there.arrive(t.Context(), layerOf(t, manifest, []tar.Header{test.header}, []string{test.content}), DefaultPace)
+		destination := newCheckout(t)
+		err := destination.install(t.Context(), layerOf(t, manifest, []tar.Header{test.header}, []string{test.content}), DefaultPace)
 		if err == nil || !strings.Contains(err.Error(), test.reason) {
 			t.Errorf("with %s: error = %v, want %q", test.name, err, test.reason)
 		}
-		if there.target.Fresh() {
+		if destination.target.Fresh() {
 			t.Errorf("the program is fresh with %s", test.name)
 		}
-		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(there.root), "escaped")); len(found) > 0 {
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(destination.root), "escaped")); len(found) > 0 {
 			t.Errorf("with %s, these files exist: %v", test.name, found)
 		}
 	}
@@ -341,15 +341,15 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 		"modules/../../escaped", "modules/example.test/a/@v/v1.0.0.sh", "builds/aa/README",
 		"builds/aa/" + action + "-d", "builds/bb/" + action + "-a",
 	} {
-		there := newPlace(t)
+		destination := newCheckout(t)
 		reference := layerOf(t, manifest, []tar.Header{{Name: program}, {Name: name}}, []string{string(files[""]), "x"})
 		opened, err := Open(t.Context(), reference, DefaultPace)
 		if err != nil {
 			t.Fatal(err)
 		}
 		opened.Layers[0].Unpacked = 64 << 20
-		if err := opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target},
-			there.installed, func(int64, int64) {}); err == nil {
+		if err := opened.Install(t.Context(), destination.root, opened.Layers[0], []gobuild.Target{destination.target},
+			destination.installed, func(int64, int64) {}); err == nil {
 			t.Errorf("a layer with %s was installed", name)
 		}
 	}
@@ -357,7 +357,7 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 
 func TestInvalidArchive(t *testing.T) {
 	t.Parallel()
-	reference, _ := newPlace(t).save(t, "1234")
+	reference, _ := newCheckout(t).save(t, "1234")
 	content, err := os.ReadFile(reference.Source)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 // A server of an archive may do anything.
 func TestDownload(t *testing.T) {
 	t.Parallel()
-	reference, manifest := newPlace(t).save(t, "1234")
+	reference, manifest := newCheckout(t).save(t, "1234")
 	content, err := os.ReadFile(reference.Source)
 	if err != nil {
 		t.Fatal(err)
@@ -144,16 +144,16 @@ func TestDownload(t *testing.T) {
 				test.serve(int(requests.Add(1)))(w, r)
 			}))
 			defer server.Close()
-			there := newPlace(t)
-			err := there.arrive(t.Context(), named.Reference{Source: server.URL + "/programs.tar", SHA256: reference.SHA256}, test.pace)
+			destination := newCheckout(t)
+			err := destination.install(t.Context(), named.Reference{Source: server.URL + "/programs.tar", SHA256: reference.SHA256}, test.pace)
 			switch {
 			case test.reason == "" && err != nil:
 				t.Fatalf("after %d requests: %v", requests.Load(), err)
 			case test.reason == "":
-				there.wantArrived(t)
+				destination.wantInstalled(t)
 			case err == nil || !strings.Contains(err.Error(), test.reason):
 				t.Errorf("error = %v, want %q", err, test.reason)
-			case there.target.Fresh():
+			case destination.target.Fresh():
 				t.Error("the program is fresh")
 			}
 		})
@@ -166,8 +166,8 @@ func TestDownload(t *testing.T) {
 // A run that was killed leaves a part of a layer.
 func TestDownloadIsResumed(t *testing.T) {
 	t.Parallel()
-	reference, manifest := newPlace(t).save(t, "1234")
-	there := newPlace(t)
+	reference, manifest := newCheckout(t).save(t, "1234")
+	destination := newCheckout(t)
 	content, err := os.ReadFile(reference.Source)
 	if err != nil {
 		t.Fatal(err)
@@ -178,17 +178,17 @@ func TestDownloadIsResumed(t *testing.T) {
 	}
 	begin, layer := opened.offset("first"), manifest.Layers[0]
 	const half = 50_000
-	write(t, filepath.Join(there.root, ".cache", "arriving", layer.SHA256+".tar.zst"), string(content[begin:begin+half]))
+	write(t, filepath.Join(destination.root, ".cache", "arriving", layer.SHA256+".tar.zst"), string(content[begin:begin+half]))
 	var ranges []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ranges = append(ranges, r.Header.Get("Range"))
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	}))
 	defer server.Close()
-	if err := there.arrive(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace); err != nil {
+	if err := destination.install(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace); err != nil {
 		t.Fatal(err)
 	}
-	there.wantArrived(t)
+	destination.wantInstalled(t)
 	if want := fmt.Sprintf("bytes=%d-", begin+half); len(ranges) != 2 || ranges[1] != want {
 		t.Errorf("requested ranges = %q, want %q", ranges, want)
 	}
@@ -197,7 +197,7 @@ func TestDownloadIsResumed(t *testing.T) {
 // make in two terminals installs a layer once, and neither command fails.
 func TestConcurrentInstallsOfALayer(t *testing.T) {
 	t.Parallel()
-	reference, _ := newPlace(t).save(t, "1234")
+	reference, _ := newCheckout(t).save(t, "1234")
 	var ranges atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Range") != "" {
@@ -206,7 +206,7 @@ func TestConcurrentInstallsOfALayer(t *testing.T) {
 		http.ServeFile(w, r, reference.Source)
 	}))
 	defer server.Close()
-	there := newPlace(t)
+	destination := newCheckout(t)
 	opened, err := Open(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace)
 	if err != nil {
 		t.Fatal(err)
@@ -214,13 +214,14 @@ func TestConcurrentInstallsOfALayer(t *testing.T) {
 	var both errgroup.Group
 	for range 2 {
 		both.Go(func() error {
-			return opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target}, there.installed, func(int64, int64) {})
+			return opened.Install(t.Context(), destination.root, opened.Layers[0], []gobuild.Target{destination.target}, destination.installed,
+				func(int64, int64) {})
 		})
 	}
 	if err := both.Wait(); err != nil {
 		t.Error(err)
 	}
-	there.wantArrived(t)
+	destination.wantInstalled(t)
 	if ranges.Load() != 1 {
 		t.Errorf("the layer was fetched %d times", ranges.Load())
 	}

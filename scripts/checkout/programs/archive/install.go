@@ -56,16 +56,16 @@ func (a *Archive) Wanted(root string, missing []gobuild.Target, installed gobuil
 func (a *Archive) Names(root string, targets []gobuild.Target) bool {
 	return slices.ContainsFunc(a.Layers, func(layer Layer) bool {
 		return slices.ContainsFunc(targets, func(t gobuild.Target) bool {
-			_, there := layer.Programs[fileOf(root, t)]
-			return there
+			_, found := layer.Programs[fileOf(root, t)]
+			return found
 		})
 	})
 }
 
 // has reports whether the layer has a program, and it fits.
 func (l Layer) has(root string, t gobuild.Target, installed gobuild.Installation) bool {
-	origin, there := l.Programs[fileOf(root, t)]
-	return there && t.Fits(origin, installed.Version)
+	origin, found := l.Programs[fileOf(root, t)]
+	return found && t.Fits(origin, installed.Version)
 }
 
 // fileOf returns the file of a program below .cache, slash-separated.
@@ -258,8 +258,8 @@ const (
 func (a *Archive) Compare(ctx context.Context, root string, t gobuild.Target, installed gobuild.Installation, file string) (string, error) {
 	name := fileOf(root, t)
 	for _, layer := range a.Layers {
-		origin, there := layer.Programs[name]
-		if !there {
+		origin, found := layer.Programs[name]
+		if !found {
 			continue
 		}
 		if !t.Fits(origin, installed.Version) {

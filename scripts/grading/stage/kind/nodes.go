@@ -73,7 +73,7 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 // Load builds an image of a program and loads it into the nodes that do not have it. The nodes keep the image, but the
 // store does not.
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
-	built, release, err := n.Store.Lend(ctx, reference, program)
+	built, release, err := n.Store.BuildTemporary(ctx, reference, program)
 	if err != nil {
 		return fmt.Errorf("building the operator's image: %w", err)
 	}

@@ -134,7 +134,7 @@ func (n *nodes) close() error {
 
 // Load builds an image of a program. The node finds it in the store until the run is over.
 func (n *nodes) Load(ctx context.Context, reference, program string) error {
-	_, release, err := n.store.Lend(ctx, reference, program)
+	_, release, err := n.store.BuildTemporary(ctx, reference, program)
 	if err != nil {
 		return fmt.Errorf("building the operator's image: %w", err)
 	}

@@ -123,7 +123,7 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 	if err != nil {
 		return nil, err
 	}
-	missing, err := cluster.Lacks(ctx, needed...)
+	missing, err := cluster.MissingRights(ctx, needed...)
 	if err != nil {
 		return nil, err
 	}
