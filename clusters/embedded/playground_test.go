@@ -35,8 +35,8 @@ func newPlayground(t *testing.T) *Playground {
 	return playground
 }
 
-// upElsewhere starts Up in another process.
-func upElsewhere(t *testing.T, playground *Playground) *actor {
+// startUpProcess starts Up in another process.
+func startUpProcess(t *testing.T, playground *Playground) *actor {
 	t.Helper()
 	a := newActor(t, "up", testExecutable(t), controlPlane(t), t.TempDir(), dirVariable+"="+playground.Dir)
 	a.launch(t)
@@ -126,7 +126,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	playground := newPlayground(t)
 
 	// The first Up is killed in the middle, and its guard before it, so nothing is left to clean up after it.
-	interrupted := upElsewhere(t, playground)
+	interrupted := startUpProcess(t, playground)
 	eventually(t, "the API server has been started", func() (bool, error) {
 		return exists(filepath.Join(playground.Dir, "kube-apiserver.log")), nil
 	})
@@ -143,7 +143,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	}
 
 	// The second one ends what the first one left, succeeds, and is killed afterwards.
-	commanded := upElsewhere(t, playground)
+	commanded := startUpProcess(t, playground)
 	commanded.readOwned(t)
 	if left := processesOf(before.Scope); len(left) > 0 {
 		t.Errorf("processes of the interrupted Up are still running: %v", left)

@@ -61,7 +61,7 @@ func endReused(root string) error {
 	}
 	input.Close()
 	_ = dockerd.Wait()
-	innocent, err := pidtest.StartAs(found.Pid, "/bin/sleep", "1000")
+	unrelated, err := pidtest.StartAs(found.Pid, "/bin/sleep", "1000")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func endReused(root string) error {
 		return err
 	}
 	// A process dies by the signal that came first.
-	if err := errors.Join(innocent.Process.Kill(), innocent.Wait()); err == nil || err.Error() != "signal: killed" {
+	if err := errors.Join(unrelated.Process.Kill(), unrelated.Wait()); err == nil || err.Error() != "signal: killed" {
 		return fmt.Errorf("another process with the number of the engine has ended: %w", err)
 	}
 	return nil

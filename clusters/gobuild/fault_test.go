@@ -319,7 +319,7 @@ func TestBuildUsesTempFolderNextToItsOutput(t *testing.T) {
 		t.Fatal("it was linked")
 	}
 	output, err := os.ReadFile(arguments)
-	inTempFolder := regexp.MustCompile("^-o " + regexp.QuoteMeta(target.Output+workplaceSuffix) + "[0-9]+/go-build")
+	inTempFolder := regexp.MustCompile("^-o " + regexp.QuoteMeta(target.Output+workDirSuffix) + "[0-9]+/go-build")
 	if err != nil || !inTempFolder.Match(output) {
 		t.Errorf("the linker was called with %s (%v)", output, err)
 	}

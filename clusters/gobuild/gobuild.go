@@ -78,8 +78,8 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 		return nil
 	}
 	// We hold the lock, so the temporary files beside the program belong to a killed build. Its compilers may still write
-	// into its workplace, which then stays until the next build.
-	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*", workplaceSuffix + "*"} {
+	// into its work folder, which then stays until the next build.
+	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*", workDirSuffix + "*"} {
 		abandoned, _ := filepath.Glob(t.Output + pattern)
 		for _, name := range abandoned {
 			_ = os.RemoveAll(name)
@@ -94,20 +94,20 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	return nil
 }
 
-// workplace is where a build works.
-type workplace struct {
+// workDir is the folder and the scope of processes of one build.
+type workDir struct {
 	scope *process.Scope
 	// dir is for files. It is beside the program, since TMPDIR may be in memory, and Kubernetes takes 3 GB.
 	dir string
 }
 
-// workplaceSuffix follows the program's name in that of a workplace.
-const workplaceSuffix = ".work"
+// workDirSuffix follows the program's name in that of a work folder.
+const workDirSuffix = ".work"
 
-// workplace creates a workplace. A build never uses the workplace of another one, whose compilers may still write
+// workDir creates a work folder. A build never uses that of another one, whose compilers may still write
 // there.
-func (t Target) workplace() (w workplace, err error) {
-	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+workplaceSuffix); err != nil {
+func (t Target) workDir() (w workDir, err error) {
+	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+workDirSuffix); err != nil {
 		return w, err
 	}
 	if w.scope, err = process.NewScope(process.Options{}); err != nil {
@@ -116,11 +116,11 @@ func (t Target) workplace() (w workplace, err error) {
 	return w, nil
 }
 
-// close ends the processes of the workplace, and removes its folder.
-func (w workplace) close() error { return errors.Join(w.scope.Close(), os.RemoveAll(w.dir)) }
+// close ends the processes of the build, and removes its folder.
+func (w workDir) close() error { return errors.Join(w.scope.Close(), os.RemoveAll(w.dir)) }
 
 func (t Target) build(ctx context.Context, progress Progress) (err error) {
-	work, err := t.workplace()
+	work, err := t.workDir()
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ type listing struct {
 }
 
 // list asks the go command for the packages of the program. It downloads missing modules.
-func (t Target) list(ctx context.Context, work workplace, progress Progress) (l listing, err error) {
+func (t Target) list(ctx context.Context, work workDir, progress Progress) (l listing, err error) {
 	// Without the files that packages embed, all packages that embed any would be stale.
 	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,Name,Stale,Standard,Module," +
 		"EmbedPatterns,TestEmbedPatterns,XTestEmbedPatterns,EmbedFiles,TestEmbedFiles,XTestEmbedFiles"}
@@ -226,7 +226,7 @@ func (t Target) list(ctx context.Context, work workplace, progress Progress) (l 
 }
 
 // goCommand runs the go command and returns what it prints. Its messages are counted, or kept for the error.
-func (t Target) goCommand(ctx context.Context, work workplace, follow *follow, args ...string) (string, error) {
+func (t Target) goCommand(ctx context.Context, work workDir, follow *follow, args ...string) (string, error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
 		return "", err

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	module = "module example.test/greeting\n\ngo 1.26\n"
-	hello  = "package main\n\nfunc main() { println(\"hello\") }\n"
-	goodby = "package main\n\nfunc main() { println(\"goodbye\") }\n"
-	aTest  = "package main\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n"
+	module  = "module example.test/greeting\n\ngo 1.26\n"
+	hello   = "package main\n\nfunc main() { println(\"hello\") }\n"
+	goodbye = "package main\n\nfunc main() { println(\"goodbye\") }\n"
+	aTest   = "package main\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n"
 )
 
 // newTarget returns a program of one file in a module of its own.
@@ -106,7 +106,7 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 	}
 
 	for _, important := range []struct{ name, content string }{
-		{"main.go", goodby},
+		{"main.go", goodbye},
 		{"go.mod", module + "\n// changed\n"},
 		{"another.go", "package main\n"},
 		{"imports.go", "package main\n\nimport _ \"example.test/greeting/shop\"\n"},
@@ -171,7 +171,7 @@ func TestTestBinaryIncludesTestFiles(t *testing.T) {
 		!strings.Contains(string(output), "--- PASS: TestNothing") {
 		t.Errorf("the test binary prints %q (%v)", output, err)
 	}
-	write(t, target, "main.go", goodby)
+	write(t, target, "main.go", goodbye)
 	if !os.SameFile(built, ensure(t, target)) {
 		t.Error("the test binary was built again although its sources have not changed")
 	}
@@ -318,7 +318,7 @@ func TestBuiltProgramIsKeptWithoutGo(t *testing.T) {
 	if !target.Fresh() || !os.SameFile(built, ensure(t, target)) {
 		t.Error("the program is not fresh without Go")
 	}
-	write(t, target, "main.go", goodby)
+	write(t, target, "main.go", goodbye)
 	if err := target.Ensure(t.Context(), nil); !errors.Is(err, ErrNoGo) {
 		t.Errorf("Ensure() error = %v", err)
 	}
@@ -390,7 +390,7 @@ func TestTagsSelectFilesAndMakeProgramStale(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	write(t, target, "main.go", "//go:build !polite\n\n"+hello)
-	write(t, target, "polite.go", "//go:build polite\n\n"+goodby)
+	write(t, target, "polite.go", "//go:build polite\n\n"+goodbye)
 	ensure(t, target)
 	target.Tags = []string{"polite"}
 	if target.Fresh() {

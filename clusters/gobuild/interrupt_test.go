@@ -56,7 +56,7 @@ func TestFilesOfKilledBuildAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(target.Output+workplaceSuffix, "go-build1", "b001"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(target.Output+workDirSuffix, "go-build1", "b001"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ensure(t, target)
@@ -67,7 +67,7 @@ func TestFilesOfKilledBuildAreRemoved(t *testing.T) {
 func TestBuildIgnoresCompilersOfKilledBuild(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
-	abandoned := target.Output + workplaceSuffix
+	abandoned := target.Output + workDirSuffix
 	if err := os.MkdirAll(abandoned, 0o755); err != nil {
 		t.Fatal(err)
 	}

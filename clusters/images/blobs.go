@@ -108,7 +108,7 @@ func (b *blobWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *blobWriter) abandon() {
+func (b *blobWriter) discard() {
 	b.file.Close()
 	_ = os.Remove(b.file.Name())
 }

@@ -185,11 +185,11 @@ func (s *Store) restore(header *tar.Header, r io.Reader) error {
 			return err
 		}
 		if _, err := io.Copy(b, r); err != nil {
-			b.abandon()
+			b.discard()
 			return err
 		}
 		if digest := fmt.Sprintf("%x", b.digest.Sum(nil)); digest != name {
-			b.abandon()
+			b.discard()
 			return fmt.Errorf("%s has the digest %s", header.Name, digest)
 		}
 		_, err = s.finish(b)

@@ -109,7 +109,7 @@ func (s *Store) write(meter func(int64), fill func(io.Writer) error) (blob, erro
 		return blob{}, err
 	}
 	if err := fill(b); err != nil {
-		b.abandon()
+		b.discard()
 		return blob{}, err
 	}
 	return s.finish(b)

@@ -128,8 +128,8 @@ func TestProfileHashFollowsItsContent(t *testing.T) {
 	}
 }
 
-// fine returns the facts of a machine on which nothing is wrong.
-func fine() Facts {
+// healthyFacts returns the facts of a machine on which nothing is wrong.
+func healthyFacts() Facts {
 	return Facts{
 		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64", Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
 		Root: "/var/lib/docker", InotifyInstances: 1024, InotifyWatches: 1 << 20, InstancesFree: 1000,
@@ -169,7 +169,7 @@ func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			facts := fine()
+			facts := healthyFacts()
 			test.change(&facts)
 			problems := facts.Problems(load(t, test.profile), false)
 			if test.want == "" {
@@ -212,7 +212,7 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 
 func TestExistingClusterNeedsNoDiskSpace(t *testing.T) {
 	t.Parallel()
-	facts := fine()
+	facts := healthyFacts()
 	facts.Available, facts.DiskFree, facts.InotifyInstances = 1, 1, 40
 	if problems := facts.Problems(load(t, "student"), true); len(problems) > 0 {
 		t.Errorf("problems = %v, want none", problems)
@@ -225,7 +225,7 @@ func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := fine()
+	facts := healthyFacts()
 	facts.Cgroup = "1"
 	if problems := facts.Problems(profile, false); len(problems) != 1 || !problems[0].Fatal {
 		t.Errorf("problems = %v", problems)

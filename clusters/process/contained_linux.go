@@ -219,15 +219,15 @@ func (c *supervision) kill(s *os.Process) {
 	stopReaper(s)
 }
 
-// askAgain is the time after which a reaper that has not ended is asked again.
-const askAgain = time.Second
+// askInterval is the time after which a reaper that has not ended is asked again.
+const askInterval = time.Second
 
 // stopReaper asks a reaper to end all its descendants, until it has ended. It does not kill the reaper, because nothing
 // else would end the descendants. On a busy machine that takes long. It asks again because the program may have stopped
 // the reaper in the meantime.
 func stopReaper(reaper *os.Process) {
 	if reaper.Signal(supervisor.End) == nil && reaper.Signal(syscall.SIGCONT) == nil {
-		time.AfterFunc(askAgain, func() { stopReaper(reaper) })
+		time.AfterFunc(askInterval, func() { stopReaper(reaper) })
 	}
 }
 

@@ -255,7 +255,7 @@ func TestContainedProgramGetsSIGTERM(t *testing.T) {
 		p, output, _ := contain(t, scope,
 			`trap 'wait; echo bye; exit 7' TERM; (trap 'echo child; exit' TERM; echo ready; sleep 1000 & wait) & wait`)
 		readLine(t, output)
-		p.Stop(within)
+		p.Stop(waitLimit)
 		if p.Err() == nil || p.Err().Error() != "exit status 7" {
 			t.Errorf("error = %v, want exit status 7", p.Err())
 		}
@@ -278,7 +278,7 @@ func TestHangingContainedProgramIsKilled(t *testing.T) {
 		if p.Err() == nil || p.Err().Error() != "signal: killed" {
 			t.Errorf("error = %v, want killed", p.Err())
 		}
-		nothingLives(t, output, dir)
+		waitNoProcesses(t, output, dir)
 	})
 }
 
@@ -349,12 +349,12 @@ func TestGrandchildHoldingOutputDoesNotDelayExit(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/contained %v", mode.name, name, contained), func(t *testing.T) {
 					t.Parallel()
 					options := mode.options
-					options.waitDelay = 2 * within
+					options.waitDelay = 2 * waitLimit
 					scope := newScope(t, options)
 					p := startWithOutput(t, scope, script, contained)
 					select {
 					case <-p.Done():
-					case <-time.After(within): // Kill could not end the wait: what it ends has ended already
+					case <-time.After(waitLimit): // Kill could not end the wait: what it ends has ended already
 						t.Fatal("Wait() does not return while a grandchild holds the output")
 					}
 					if p.Err() == nil || p.Err().Error() != "exit status 3" {

@@ -46,12 +46,12 @@ func init() {
 	roles["containing"] = func() error { return containing(Options{}) }
 	roles["reaping"] = func() error { return containing(Options{withoutNamespaces: true}) }
 	roles["reaping on an older kernel"] = func() error {
-		return errors.Join(beOlderKernel(), containing(Options{withoutNamespaces: true}))
+		return errors.Join(emulateOlderKernel(), containing(Options{withoutNamespaces: true}))
 	}
 	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
 	roles["showing privileges"] = showPrivileges
 	roles["showing privileges on an older kernel"] = func() error {
-		return errors.Join(beOlderKernel(), showPrivileges())
+		return errors.Join(emulateOlderKernel(), showPrivileges())
 	}
 	roles["limiting"] = limit
 	roles["in many sandboxes"] = startInManySandboxes
@@ -61,7 +61,7 @@ func init() {
 		roles[bombName+" in a namespace"] = func() error { return bomb(Options{}, script) }
 		roles[bombName+" without namespaces"] = func() error { return bomb(Options{withoutNamespaces: true}, script) }
 		roles[bombName+" on an older kernel"] = func() error {
-			return errors.Join(beOlderKernel(), bomb(Options{withoutNamespaces: true}, script))
+			return errors.Join(emulateOlderKernel(), bomb(Options{withoutNamespaces: true}, script))
 		}
 	}
 }
@@ -105,29 +105,29 @@ func waitOutputClosed(t *testing.T, output io.Reader) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(within):
-		t.Errorf("after %s a process still holds the output open", within)
+	case <-time.After(waitLimit):
+		t.Errorf("after %s a process still holds the output open", waitLimit)
 	}
 }
 
-// nothingLives waits until no process has the output open, and no process is in a folder.
-func nothingLives(t *testing.T, output io.Reader, dir string) {
+// waitNoProcesses waits until no process has the output open, and no process is in a folder.
+func waitNoProcesses(t *testing.T, output io.Reader, dir string) {
 	t.Helper()
 	waitOutputClosed(t, output)
-	eventually(t, "no process is in "+dir, func() bool { return len(livingIn(t, dir)) == 0 })
+	eventually(t, "no process is in "+dir, func() bool { return len(processesIn(t, dir)) == 0 })
 }
 
-// allLive makes sure that nothingLives would find those that escaped, and the program.
-func allLive(t *testing.T, dir string) {
+// wantEscaped makes sure that waitNoProcesses would find those that escaped, and the program.
+func wantEscaped(t *testing.T, dir string) {
 	t.Helper()
 	const escaped = 5
-	if found := livingIn(t, dir); len(found) <= escaped {
+	if found := processesIn(t, dir); len(found) <= escaped {
 		t.Errorf("only the processes %v run in %s", found, dir)
 	}
 }
 
-// livingIn returns the numbers of the processes whose working folder is dir. A dead process has none.
-func livingIn(t *testing.T, dir string) (numbers []int) {
+// processesIn returns the numbers of the processes whose working folder is dir. A dead process has none.
+func processesIn(t *testing.T, dir string) (numbers []int) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
 	must(t, err)
@@ -147,7 +147,7 @@ func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 	}{
 		{"it ends", func(_ *Scope, p *Process) { <-p.Done() }},
 		{"it is killed", func(_ *Scope, p *Process) { p.Kill() }},
-		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(within) }},
+		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(waitLimit) }},
 		{"its scope is closed", func(s *Scope, _ *Process) { _ = s.Close() }},
 		{"its supervisor is asked to end", func(_ *Scope, p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGQUIT); <-p.Done() }},
 	} {
@@ -164,10 +164,10 @@ func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 					t.Fatalf("the output is %q", got)
 				}
 				if test.when != "it ends" {
-					allLive(t, dir)
+					wantEscaped(t, dir)
 				}
 				test.end(scope, p)
-				nothingLives(t, output, dir)
+				waitNoProcesses(t, output, dir)
 			})
 		})
 	}
@@ -202,7 +202,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 				if got := owner.line(t)[0]; got != "escaped" {
 					t.Fatalf("the output is %q", got)
 				}
-				allLive(t, dir)
+				wantEscaped(t, dir)
 				for _, pid := range test.kill(owner.Process.Pid, guard, supervisor) {
 					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 						t.Fatal(err)
@@ -212,7 +212,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 					eventuallyEnded(t, supervisor)
 					owner.next(t) // it would hold the output open
 				}
-				nothingLives(t, owner.output, dir)
+				waitNoProcesses(t, owner.output, dir)
 			})
 		}
 	}
@@ -324,7 +324,7 @@ func TestForbiddenNamespacesFallBackToReaper(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	nothingLives(t, owner.output, dir)
+	waitNoProcesses(t, owner.output, dir)
 }
 
 // forbidNamespaces takes effect in the user namespace in which it runs.

@@ -210,20 +210,20 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// within is how long tests wait for what takes milliseconds on a quiet machine. It only keeps a test from hanging.
-const within = 2 * time.Minute
+// waitLimit is how long tests wait for what takes milliseconds on a quiet machine. It only keeps a test from hanging.
+const waitLimit = 2 * time.Minute
 
 // eventually waits until a condition is true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(within)
+	deadline := time.After(waitLimit)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within %s: %s", within, what)
+			t.Fatalf("not within %s: %s", waitLimit, what)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beOlderKernel hides from this process and its descendants what older kernels do not have: Landlock for signals (Linux
-// 6.12), and signals to the group of a process descriptor's process (6.9).
-func beOlderKernel() error {
+// emulateOlderKernel hides from this process and its descendants what older kernels do not have: Landlock for signals
+// (Linux 6.12), and signals to the group of a process descriptor's process (6.9).
+func emulateOlderKernel() error {
 	const (
 		fourth       = 16 + 3*8 // an offset in struct seccomp_data, on machines that are little-endian
 		processGroup = 1 << 2   // PIDFD_SIGNAL_PROCESS_GROUP

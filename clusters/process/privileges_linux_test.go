@@ -77,7 +77,7 @@ func TestContainedProgramCannotSignalOutside(t *testing.T) {
 		}
 		live(append(outside, p.PID())...)
 		p.Kill()
-		nothingLives(t, output, dir)
+		waitNoProcesses(t, output, dir)
 		live(outside...) // the supervisor signals all that it can reach
 	})
 }

@@ -25,16 +25,16 @@ import (
 )
 
 func init() {
-	roles["machine"] = func() error { return beMachine(untilForgotten) }
-	roles["machine with a late guard"] = func() error { return beMachine(untilOwnerIsDead) }
-	roles["machine with a supervisor"] = func() error { return beMachine(untilSupervisorIsAsked) }
+	roles["machine"] = func() error { return runAsInit(untilForgotten) }
+	roles["machine with a late guard"] = func() error { return runAsInit(untilOwnerIsDead) }
+	roles["machine with a supervisor"] = func() error { return runAsInit(untilSupervisorIsAsked) }
 	roles["machine with an older supervisor"] = func() error {
-		return beMachine(func() error {
-			return errors.Join(beOlderKernel(), haveNoHandles(), untilSupervisorIsAsked())
+		return runAsInit(func() error {
+			return errors.Join(emulateOlderKernel(), haveNoHandles(), untilSupervisorIsAsked())
 		})
 	}
-	roles["machine with handles"] = func() error { return beMachine(untilReused) }
-	roles["machine that attends"] = func() error { return beMachine(untilAttendedHasEnded) }
+	roles["machine with handles"] = func() error { return runAsInit(untilReused) }
+	roles["machine that attends"] = func() error { return runAsInit(untilAttendedHasEnded) }
 	roles["attending until asked"] = attendUntilAsked
 	roles["owner of an ended group"] = ownEndedGroup
 	roles["owner of a group"] = func() error {
@@ -73,8 +73,8 @@ func ownEndedGroup() error {
 	return nil
 }
 
-// beMachine is the first process of a PID namespace, in which it chooses the number of the next process.
-func beMachine(run func() error) error {
+// runAsInit is the first process of a PID namespace, in which it chooses the number of the next process.
+func runAsInit(run func() error) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func untilForgotten() error {
 		return err
 	}
 	wait(func() bool { return !exists(fmt.Sprint("/proc/", leader)) })
-	innocent, err := startAs(leader)
+	unrelated, err := startAs(leader)
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func untilForgotten() error {
 	if _, err := owner.output.ReadString('\n'); err != nil {
 		return err
 	}
-	innocent.report("a signal")
+	unrelated.report("a signal")
 	owner.kill()
 	wait(func() bool { return !runs(guard) })
-	innocent.report("the guard")
+	unrelated.report("the guard")
 	return nil
 }
 
@@ -134,7 +134,7 @@ func untilOwnerIsDead() error {
 	if _, err := syscall.Wait4(leader, nil, 0, nil); err != nil { // its parent is dead, and we adopted it
 		return err
 	}
-	innocent, err := startAs(leader)
+	unrelated, err := startAs(leader)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func untilOwnerIsDead() error {
 		return err
 	}
 	wait(func() bool { return !runs(guard) })
-	innocent.report("the guard")
+	unrelated.report("the guard")
 	return nil
 }
 
@@ -174,12 +174,12 @@ func untilSupervisorIsAsked() error {
 		return err
 	}
 	wait(func() bool { return !exists(fmt.Sprint("/proc/", program)) })
-	innocent, err := startAs(program)
+	unrelated, err := startAs(program)
 	if err != nil {
 		return err
 	}
 	p.signal(syscall.SIGTERM)
-	innocent.report("the supervisor")
+	unrelated.report("the supervisor")
 	return nil
 }
 
@@ -191,7 +191,7 @@ func attendUntilAsked() error {
 		waitForLine()
 		cancel()
 	}()
-	_, _, err := Attend(ctx, "/bin/sh", []string{"-c", script}, within)
+	_, _, err := Attend(ctx, "/bin/sh", []string{"-c", script}, waitLimit)
 	return err
 }
 
@@ -208,14 +208,14 @@ func untilAttendedHasEnded() error {
 		return err
 	}
 	wait(func() bool { return !exists(fmt.Sprint("/proc/", program)) })
-	innocent, err := startAs(program)
+	unrelated, err := startAs(program)
 	if err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(attending.stdin); err != nil {
 		return err
 	}
-	innocent.report("attending")
+	unrelated.report("attending")
 	return nil
 }
 
@@ -282,27 +282,27 @@ func wait(over func() bool) {
 	}
 }
 
-// innocent is a process that belongs to no scope.
-type innocent chan error
+// unrelated is a process that belongs to no scope.
+type unrelated chan error
 
 // report reports whether the process was ended.
-func (i innocent) report(by string) {
-	const soon = 300 * time.Millisecond // a signal takes much less
+func (i unrelated) report(by string) {
+	const limit = 300 * time.Millisecond // a signal takes much less
 	select {
 	case err := <-i:
 		fmt.Println(by, "has ended another process:", err)
-	case <-time.After(soon):
+	case <-time.After(limit):
 		fmt.Println(by, "has reached no other process")
 	}
 }
 
 // startAs starts a process that has a number, in a group of its own.
-func startAs(number int) (innocent, error) {
+func startAs(number int) (unrelated, error) {
 	c, err := pidtest.StartAs(number, "/bin/sleep", "1000")
 	if err != nil {
 		return nil, err
 	}
-	ended := make(innocent, 1)
+	ended := make(unrelated, 1)
 	go func() { ended <- c.Wait() }()
 	return ended, nil
 }
@@ -314,7 +314,7 @@ func TestSignalsSpareGroupThatReusesTheID(t *testing.T) {
 		"machine with a supervisor": {"the supervisor"}, "machine with an older supervisor": {"the supervisor"},
 		"machine that attends": {"attending"},
 	} {
-		output := machineOutput(t, role, len(signals))
+		output := initOutput(t, role, len(signals))
 		for i, by := range signals {
 			if output[i] != by+" has reached no other process" {
 				t.Errorf("%s: %s", role, output[i])
@@ -329,18 +329,18 @@ func TestSignalsSpareProcessThatReusesTheID(t *testing.T) {
 		"the handle was used: false", "the handle has reached no other process",
 		"the child was found: false", "the child has reached no other process",
 	}
-	if output := machineOutput(t, "machine with handles", len(want)); !slices.Equal(output, want) {
+	if output := initOutput(t, "machine with handles", len(want)); !slices.Equal(output, want) {
 		t.Errorf("%q, want %q", output, want)
 	}
 }
 
-// machineOutput plays a role and returns the first lines of its output. It repeats this if a thread of the Go runtime
+// initOutput plays a role and returns the first lines of its output. It repeats this if a thread of the Go runtime
 // got the number that was intended for a process.
-func machineOutput(t *testing.T, role string, lines int) (got []string) {
+func initOutput(t *testing.T, role string, lines int) (got []string) {
 	t.Helper()
 	const attempts = 20
 	for attempt := 1; ; attempt++ {
-		a := playMachine(t, role)
+		a := startInit(t, role)
 		got = nil
 		for len(got) < lines {
 			line, err := a.output.ReadString('\n')
@@ -358,8 +358,8 @@ func machineOutput(t *testing.T, role string, lines int) (got []string) {
 	}
 }
 
-// playMachine plays a role as the first process of a PID namespace.
-func playMachine(t *testing.T, role string) *actor {
+// startInit plays a role as the first process of a PID namespace.
+func startInit(t *testing.T, role string) *actor {
 	t.Helper()
 	a := newActor(t, role, t.TempDir())
 	for _, attributes := range newNamespaces() {

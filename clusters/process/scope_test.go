@@ -187,7 +187,7 @@ func TestStopLetsProcessExit(t *testing.T) {
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, `trap 'echo bye; exit 0' TERM; sleep 1000 & echo ready; wait`)
 	readLine(t, output)
-	p.Stop(within)
+	p.Stop(waitLimit)
 	if p.Err() != nil {
 		t.Errorf("error = %v, want nil", p.Err())
 	}

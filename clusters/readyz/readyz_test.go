@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answering returns a client of an API server that gives this answer. asked are the requested paths, with the excluded
-// checks.
-func answering(t *testing.T, code int, page string) (client rest.Interface, asked *[]string) {
+// newTestClient returns a client of an API server that gives this answer. asked are the requested paths, with the
+// excluded checks.
+func newTestClient(t *testing.T, code int, page string) (client rest.Interface, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func TestFailedChecksAreNamedInOneLine(t *testing.T) {
 		"it is not ready: its checks of etcd fail":                 {"etcd"},
 		"it is not ready: its checks of etcd, etcd-readiness fail": {"etcd", "etcd-readiness"},
 	} {
-		client, asked := answering(t, http.StatusInternalServerError, page(failing...))
+		client, asked := newTestClient(t, http.StatusInternalServerError, page(failing...))
 		if err := Ask(t.Context(), client); err == nil || err.Error() != want {
 			t.Errorf("Ask() error = %v, want %s", err, want)
 		}
@@ -76,7 +76,7 @@ func TestFailedChecksAreNamedInOneLine(t *testing.T) {
 
 func TestReadyServer(t *testing.T) {
 	t.Parallel()
-	client, asked := answering(t, http.StatusOK, "ok")
+	client, asked := newTestClient(t, http.StatusOK, "ok")
 	if err := Ask(t.Context(), client, "etcd", "informer-sync"); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +88,7 @@ func TestReadyServer(t *testing.T) {
 // An answer that names no check is an error, too.
 func TestResponseWithoutChecks(t *testing.T) {
 	t.Parallel()
-	client, _ := answering(t, http.StatusForbidden, "no")
+	client, _ := newTestClient(t, http.StatusForbidden, "no")
 	if err := Ask(t.Context(), client); err == nil {
 		t.Error("no error for a refusal")
 	}

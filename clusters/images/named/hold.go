@@ -80,7 +80,7 @@ func RemoveUnused(store, repository string) error {
 		return err
 	}
 	for _, file := range files {
-		if info, err := os.Stat(file); err != nil || unfinished.MatchString(file) && time.Since(info.ModTime()) < writing {
+		if info, err := os.Stat(file); err != nil || unfinished.MatchString(file) && time.Since(info.ModTime()) < writeTimeout {
 			continue
 		}
 		if err := removeUnused(file); err != nil {
@@ -90,11 +90,11 @@ func RemoveUnused(store, repository string) error {
 	return nil
 }
 
-// unfinished matches files that Write has not yet renamed to their names. A file that is older than writing never will
+// unfinished matches files that Write has not yet renamed to their names. A file older than writeTimeout never will
 // be.
 var unfinished = regexp.MustCompile(`\.[0-9]+$`)
 
-const writing = time.Minute
+const writeTimeout = time.Minute
 
 func removeUnused(path string) error {
 	unlock, err := lock(filepath.Dir(path))

@@ -115,7 +115,7 @@ func TestNameOfKilledHolderIsRemoved(t *testing.T) {
 	if err := os.WriteFile(unfinished, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(unfinished, time.Now(), time.Now().Add(-2*writing)); err != nil {
+	if err := os.Chtimes(unfinished, time.Now(), time.Now().Add(-2*writeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if err := RemoveUnused(store, "lab/graded"); err != nil {

@@ -33,8 +33,8 @@ import (
 	"lva.io/operators/clusters/node/services"
 )
 
-// outwards is the descriptor of the crossing to the machine, which the first process has opened.
-const outwards = 3
+// crossingDescriptor is the descriptor of the crossing to the machine, which the first process has opened.
+const crossingDescriptor = 3
 
 func main() {
 	node := flag.String("node", "", "the node's name")
@@ -52,7 +52,7 @@ func main() {
 }
 
 func run(ctx context.Context, node, kubeconfig, cgroups string) error {
-	machine, err := namespace.NewCrossing(os.NewFile(outwards, "crossing"))
+	machine, err := namespace.NewCrossing(os.NewFile(crossingDescriptor, "crossing"))
 	if err != nil {
 		return err
 	}

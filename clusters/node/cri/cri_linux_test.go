@@ -105,7 +105,7 @@ func (r *runtime) await(t *testing.T, id string, state runtimeapi.ContainerState
 // until calls ask until it returns true.
 func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
 		select {
@@ -353,7 +353,7 @@ func TestPodAddressIsReachable(t *testing.T) {
 	}
 	p.start("c", "exec sleep 1000")
 	// No program listens, so the Pod's own network refuses the connection at once.
-	_, err = net.DialTimeout("tcp", net.JoinHostPort(s.Status.Network.Ip, "80"), soon)
+	_, err = net.DialTimeout("tcp", net.JoinHostPort(s.Status.Network.Ip, "80"), timeout)
 	if err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("DialTimeout() error = %v, want connection refused", err)
 	}

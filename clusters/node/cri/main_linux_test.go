@@ -33,8 +33,8 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Inside(m) }
 
-// soon is how long an operation that takes milliseconds may take on a busy machine.
-const soon = 20 * time.Second
+// timeout is how long an operation that takes milliseconds may take on a busy machine.
+const timeout = 20 * time.Second
 
 const image = "test/empty:v1"
 
@@ -177,7 +177,7 @@ func (r *runtime) limit(t *testing.T, groups string) {
 // clean removes everything that a test has left, and checks that nothing remains.
 func (r *runtime) clean(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	all, err := r.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

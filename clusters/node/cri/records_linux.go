@@ -208,11 +208,11 @@ func (s *Server) load(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return s.abandon(ctx, states)
+	return s.removeUnrecorded(ctx, states)
 }
 
-// abandon removes what an earlier server had begun to create, but had not recorded when it ended.
-func (s *Server) abandon(ctx context.Context, kept []keeper.State) error {
+// removeUnrecorded removes what an earlier server had begun to create, but had not recorded when it ended.
+func (s *Server) removeUnrecorded(ctx context.Context, kept []keeper.State) error {
 	known := func(id string) bool { return s.containers[id] != nil || s.sandboxes[id] != nil }
 	for _, state := range kept {
 		if known(state.ID) {

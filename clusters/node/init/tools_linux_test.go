@@ -214,8 +214,8 @@ func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.
 	return s
 }
 
-// alone returns the attributes of a user namespace in which we are root.
-func alone() *syscall.SysProcAttr {
+// ownUserNamespace returns the attributes of a user namespace in which we are root.
+func ownUserNamespace() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -233,7 +233,7 @@ func TestProbeSucceedsWithNamespaces(t *testing.T) {
 func TestProbeNamesDisablingSetting(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"user", "net", "mnt", "pid"} {
-		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", alone())
+		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", ownUserNamespace())
 		if !strings.Contains(s.Reason, "kind "+kind) || !strings.Contains(s.Remedy, "sysctl user.max_"+kind+"_namespaces=") {
 			t.Errorf("without %s namespaces, the probe reported %+v", kind, s)
 		}

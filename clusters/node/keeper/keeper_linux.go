@@ -406,7 +406,7 @@ func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 			if err != nil {
 				return
 			}
-			c.feed(kind, content)
+			c.writeInput(kind, content)
 		}
 	}()
 	select {
@@ -416,8 +416,8 @@ func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 	return nil
 }
 
-// feed passes a frame to a container's input.
-func (c *kept) feed(kind frame, content []byte) {
+// writeInput passes a frame to a container's input.
+func (c *kept) writeInput(kind frame, content []byte) {
 	switch {
 	case kind == frameIn && c.terminal != nil:
 		_, _ = c.terminal.Write(content) // the container may have ended

@@ -21,9 +21,9 @@ import (
 	"lva.io/operators/clusters/node/nodetest"
 )
 
-// soon is how long a test may take. It only prevents tests from hanging. Most take milliseconds on a quiet machine, and
-// some a few seconds.
-const soon = 2 * time.Minute
+// timeout is how long a test may take. It only prevents tests from hanging. Most take milliseconds on a quiet machine,
+// and some a few seconds.
+const timeout = 2 * time.Minute
 
 // shared is the only keeper that a process can have, because it waits for all children.
 var shared = sync.OnceValues(func() (*keeper.Client, error) {
@@ -42,7 +42,7 @@ func client(t *testing.T) (*keeper.Client, context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return c, ctx
 }
@@ -58,7 +58,7 @@ func start(ctx context.Context, t *testing.T, c *keeper.Client, script string, c
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if err := c.Kill(ctx, s.ID); err != nil && !errors.Is(err, keeper.ErrMissing) {
 			t.Error(err)

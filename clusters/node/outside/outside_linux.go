@@ -114,12 +114,12 @@ func (w *forwarder) connect(ctx context.Context, connection net.Conn) {
 	}
 	dialed, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	world, err := w.machine.DialContext(dialed, "tcp", wanted.String())
+	remote, err := w.machine.DialContext(dialed, "tcp", wanted.String())
 	if err != nil {
 		relay.Refuse(connection)
 		return
 	}
-	relay.Join(ctx, connection, world)
+	relay.Join(ctx, connection, remote)
 }
 
 // flow is a conversation by UDP.
@@ -183,7 +183,7 @@ func originalDestination(control []byte) netip.AddrPort {
 
 // forwardDatagrams forwards one conversation by UDP. queue has its first datagrams.
 func (w *forwarder) forwardDatagrams(ctx context.Context, f flow, queue <-chan []byte) {
-	world, err := w.machine.DialContext(ctx, "udp", f.to.String())
+	remote, err := w.machine.DialContext(ctx, "udp", f.to.String())
 	if err != nil {
 		return
 	}
@@ -191,7 +191,7 @@ func (w *forwarder) forwardDatagrams(ctx context.Context, f flow, queue <-chan [
 	dialer := net.Dialer{Control: transparent, LocalAddr: net.UDPAddrFromAddrPort(f.to)}
 	pod, err := dialer.DialContext(ctx, "udp4", f.from.String())
 	if err != nil {
-		world.Close()
+		remote.Close()
 		return
 	}
 	var work sync.WaitGroup
@@ -202,11 +202,11 @@ func (w *forwarder) forwardDatagrams(ctx context.Context, f flow, queue <-chan [
 		for {
 			select {
 			case packet := <-queue:
-				_, _ = world.Write(packet)
+				_, _ = remote.Write(packet)
 			case <-over:
 				return
 			}
 		}
 	})
-	relay.JoinPackets(ctx, pod, world, quiet)
+	relay.JoinPackets(ctx, pod, remote, quiet)
 }

@@ -20,14 +20,14 @@ func Join(ctx context.Context, one, other net.Conn) {
 	defer other.Close()
 	defer context.AfterFunc(ctx, func() { one.Close(); other.Close() })()
 	var back sync.WaitGroup
-	back.Go(func() { carry(one, other) })
-	carry(other, one)
+	back.Go(func() { copyStream(one, other) })
+	copyStream(other, one)
 	back.Wait()
 }
 
-// carry copies until one side has sent everything, and then signals the end to the other. If that fails, or the other
-// side does not listen, carry closes both. Otherwise a half-open connection would look to a program like a slow one.
-func carry(to, from net.Conn) {
+// copyStream copies until one side has sent everything, and then signals the end to the other. If that fails, or the
+// other side does not listen, it closes both. Otherwise a half-open connection would look to a program like a slow one.
+func copyStream(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
 	if err != nil || !ok || half.CloseWrite() != nil {
@@ -57,12 +57,12 @@ func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) 
 	idle := time.AfterFunc(quiet, end) // a datagram in either direction resets it
 	defer idle.Stop()
 	var back sync.WaitGroup
-	back.Go(func() { carryPackets(one, other, idle, quiet) })
-	carryPackets(other, one, idle, quiet)
+	back.Go(func() { copyPackets(one, other, idle, quiet) })
+	copyPackets(other, one, idle, quiet)
 	back.Wait()
 }
 
-func carryPackets(to, from net.Conn, idle *time.Timer, quiet time.Duration) {
+func copyPackets(to, from net.Conn, idle *time.Timer, quiet time.Duration) {
 	packet := make([]byte, largest)
 	// The peer may report that no program listens there. One may listen later.
 	Each(func() (int, error) { return from.Read(packet) }, func(n int) {

@@ -49,9 +49,9 @@ type kernel struct {
 	applied Plan
 }
 
-// atOnce is the number of messages in a transaction, unless one Route alone has more. The kernel answers each message,
+// batchSize is the number of messages in a transaction, unless one Route alone has more. The kernel answers each message,
 // and the answers to more than 500 don't fit into the buffer that an ordinary user may have.
-const atOnce = 200
+const batchSize = 200
 
 // messages returns how many messages a change from one Route to another takes at most, besides the elements of sets.
 func messages(old, route Route) int { return 3 + len(old.Backends) + 3*len(route.Backends) }
@@ -196,7 +196,7 @@ func chunks(before, after Plan, changed []string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		for len(changed) > 0 {
 			end, size := 0, 0
-			for end < len(changed) && (end == 0 || size < atOnce) {
+			for end < len(changed) && (end == 0 || size < batchSize) {
 				size += messages(before[changed[end]], after[changed[end]])
 				end++
 			}
@@ -285,7 +285,7 @@ func (k *kernel) addRoute(old, route Route) {
 func (k *kernel) addAffinityRules(chain *nftables.Chain, old, route Route) {
 	for _, backend := range route.Backends {
 		clients := k.clients(route, backend)
-		if !old.remembers(backend) {
+		if !old.tracksClients(backend) {
 			k.must(k.conn.AddSet(clients, nil))
 		}
 		k.rule(chain, client, isOf(clients), remember(clients, route.Affinity), choose(backend), destinationNAT)
@@ -302,14 +302,14 @@ func (k *kernel) removeRoute(route Route) {
 // removeClients removes the client lists of Pods that no longer have one.
 func (k *kernel) removeClients(old, route Route) {
 	for _, backend := range old.Backends {
-		if old.remembers(backend) && !route.remembers(backend) {
+		if old.tracksClients(backend) && !route.tracksClients(backend) {
 			k.conn.DelSet(k.clients(old, backend))
 		}
 	}
 }
 
-// remembers reports whether there is a list of the clients that were routed to a Pod.
-func (r Route) remembers(backend netip.AddrPort) bool {
+// tracksClients reports whether there is a list of the clients that were routed to a Pod.
+func (r Route) tracksClients(backend netip.AddrPort) bool {
 	return r.Affinity > 0 && slices.Contains(r.Backends, backend)
 }
 

@@ -99,7 +99,7 @@ func TestCommentsAreNotCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if decides.Match(content) {
+		if directives.Match(content) {
 			continue
 		}
 		set := token.NewFileSet()
@@ -122,4 +122,4 @@ func TestCommentsAreNotCode(t *testing.T) {
 }
 
 // decides matches files that may have comments that count as code.
-var decides = regexp.MustCompile(`//[a-z0-9]+:|//\s*\+|[oO]utput:`)
+var directives = regexp.MustCompile(`//[a-z0-9]+:|//\s*\+|[oO]utput:`)
