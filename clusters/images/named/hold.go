@@ -90,8 +90,8 @@ func RemoveUnused(store, repository string) error {
 	return nil
 }
 
-// unfinished matches files that Write has not yet renamed to their names. A file older than writeTimeout never will
-// be.
+// unfinished matches files that Write has not yet renamed to their names. A file older than writeTimeout is left over
+// from a process that ended before.
 var unfinished = regexp.MustCompile(`\.[0-9]+$`)
 
 const writeTimeout = time.Minute

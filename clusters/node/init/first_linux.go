@@ -24,13 +24,13 @@ import (
 
 // The first process finds these descriptors in addition to the standard streams.
 const (
-	planFile   = 3 + iota // the plan, as JSON
-	statusFile            // the pipe for the status: the node runs, or the reason why not
-	outwards              // the end of the crossing that sends requests to the machine
-	inwards               // the end that answers the machine's requests
-	logFile               // the agent's
-	kubeletLog            // the kubelet's
-	firstTree             // and above: the trees of the mounts
+	planFile        = 3 + iota // the plan, as JSON
+	statusFile                 // the pipe for the status: the node runs, or the reason why not
+	toMachineFile              // the end of the crossing that sends requests to the machine
+	fromMachineFile            // the end that answers the machine's requests
+	logFile                    // the agent's
+	kubeletLog                 // the kubelet's
+	firstTree                  // and above: the trees of the mounts
 )
 
 // movedVariable is set when the process has moved into the node's own file system.
@@ -90,7 +90,7 @@ func run(status *os.File) error {
 	go func() {
 		// When the process that started this one ends, this one ends, too. The kernel should have killed it already.
 		ends <- errors.Join(
-			namespace.ServeCrossing(os.NewFile(inwards, "crossing"), (&net.Dialer{}).DialContext, nil),
+			namespace.ServeCrossing(os.NewFile(fromMachineFile, "crossing"), (&net.Dialer{}).DialContext, nil),
 			errors.New("the process that started the node has exited"))
 	}()
 	start(k, p, ends)
@@ -145,7 +145,7 @@ func start(k *keeper.Keeper, p plan.Node, ends chan<- error) {
 	if len(p.Agent) > 0 {
 		go supervise(keeper.Program{
 			Name: "the agent", Path: plan.AgentPath, Args: p.Agent, Env: environment, Log: os.NewFile(logFile, "log"),
-			Files: []*os.File{os.NewFile(outwards, "crossing")},
+			Files: []*os.File{os.NewFile(toMachineFile, "crossing")},
 		})
 	}
 	if len(p.Kubelet) > 0 {
