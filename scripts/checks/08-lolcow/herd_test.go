@@ -67,7 +67,7 @@ type herdKey struct{}
 func herdOf(ctx context.Context) *herd { return ctx.Value(herdKey{}).(*herd) }
 
 func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
-	owners, err := workload.Open(ctx, suite.Config, lolcows, suite.NodeFollows)
+	owners, err := workload.Open(ctx, suite.Config, lolcows, suite.NodeExpected)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (v visit) restartAs(how protocol.Start) {
 	err := v.Operator.StartAs(v.ctx, how)
 	switch {
 	case errors.Is(err, check.ErrNotAdjustable):
-		v.Skip(v.t, protocol.NotAsAPod)
+		v.Skip(v.t, protocol.NeedsProcess)
 	case errors.Is(err, check.ErrNoSuchFlag):
 		v.Fail(v.t, "the operator's program has the flags of its task: "+strings.Join(how.Flags, " "), err.Error())
 	}

@@ -106,7 +106,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 	if !t.serves(webapps.Resource) {
 		return t, nil // The first check reports that.
 	}
-	if t.Owners, err = workload.Open(ctx, suite.Config, webapps, suite.NodeFollows); err != nil {
+	if t.Owners, err = workload.Open(ctx, suite.Config, webapps, suite.NodeExpected); err != nil {
 		return nil, err
 	}
 	if t.ports, err = t.FreePorts(ctx, t.random); err != nil {

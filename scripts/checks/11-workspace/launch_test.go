@@ -292,7 +292,7 @@ func settles() e2etypes.Feature {
 		}
 		for _, e := range began.log() {
 			if e.Service == cloud.Service && e.Write {
-				v.fail(expected, "it has written to the cloud: "+e.What())
+				v.fail(expected, "it has written to the cloud: "+e.Summary())
 			}
 		}
 		if n, since := len(looks()), time.Since(began.began); float64(n) > 6+6*since.Seconds() {

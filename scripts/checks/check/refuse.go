@@ -50,8 +50,8 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 func Tries(requests []faults.Entry) (most int) {
 	counts := map[string]int{}
 	for _, request := range requests {
-		counts[request.What()]++
-		most = max(most, counts[request.What()])
+		counts[request.Summary()]++
+		most = max(most, counts[request.Summary()])
 	}
 	return most
 }

@@ -56,8 +56,8 @@ type Suite struct {
 	Kubectl, Kubeconfig string
 	// Shared is true if the cluster has other users.
 	Shared bool
-	// NodeFollows is true if a node will become Ready by itself, if none is yet.
-	NodeFollows bool
+	// NodeExpected is true if a node will become Ready by itself, if none is yet.
+	NodeExpected bool
 	// Exchange is a folder that both the operator and the checks may write to. The operator can access few other folders.
 	Exchange string
 	// Services are the URLs of the lab's services by name. They are for checks, and requests to them meet no faults. The
@@ -229,7 +229,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	if run.AuditLate {
+	if run.AuditDelayed {
 		mark, err := audit.Marker(config)
 		if err != nil {
 			return nil, err
@@ -238,7 +238,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	}
 	suite := &Suite{
 		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl,
-		Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows,
+		Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeExpected: run.NodeExpected,
 		Extended: run.Extended, NotExtended: run.NotExtended,
 		Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories,
 		operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted,

@@ -67,7 +67,7 @@ func TestAwaitNode(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), test.limit)
 				defer cancel()
-				there, err := (&Owners{Client: client, nodeFollows: true}).AwaitNode(ctx)
+				there, err := (&Owners{Client: client, nodeExpected: true}).AwaitNode(ctx)
 				if there != test.there || (err == nil) != (test.message == "") || err != nil && !strings.Contains(err.Error(), test.message) {
 					t.Errorf("AwaitNode() = %t, %v", there, err)
 				}

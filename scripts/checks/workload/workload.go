@@ -50,23 +50,23 @@ type Owners struct {
 	Resource schema.GroupVersionResource
 
 	// node is the name of a ready node, or empty. nodeFollows means that there will be one.
-	node        string
-	nodeFollows bool
-	host        string
-	pages       *http.Client
-	informers   map[schema.GroupVersionResource]cache.SharedIndexInformer
-	mutex       sync.Mutex
-	changed     chan struct{}
-	lag         check.Lag // from a create until the watch reports it
+	node         string
+	nodeExpected bool
+	host         string
+	pages        *http.Client
+	informers    map[schema.GroupVersionResource]cache.SharedIndexInformer
+	mutex        sync.Mutex
+	changed      chan struct{}
+	lag          check.Lag // from a create until the watch reports it
 }
 
 // syncTimeout limits the first lists, which take some milliseconds.
 const syncTimeout = 10 * time.Second
 
 // Open begins to watch, until the context ends. nodeFollows means that a node will become ready by itself, if none is.
-func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeFollows bool) (*Owners, error) {
+func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeExpected bool) (*Owners, error) {
 	o := &Owners{
-		Resource: resource, host: config.Host, nodeFollows: nodeFollows, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		Resource: resource, host: config.Host, nodeExpected: nodeExpected, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
 		changed: make(chan struct{}),
 	}
 	var err error
@@ -103,7 +103,7 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 }
 
 // RunsPods reports whether Pods run in the cluster, now or soon.
-func (o *Owners) RunsPods() bool { return o.node != "" || o.nodeFollows }
+func (o *Owners) RunsPods() bool { return o.node != "" || o.nodeExpected }
 
 const (
 	// nodeTimeout is how long the node that follows may take. It takes about a second.
@@ -119,7 +119,7 @@ const NoNode = "the cluster has no node that is ready, so no Pod can run there, 
 // run. A node that does not become ready in time counts as missing. The machine may prevent the node from becoming
 // ready, for example if it has no inotify watch left. No operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
-	if o.node != "" || !o.nodeFollows {
+	if o.node != "" || !o.nodeExpected {
 		return o.node != "", nil
 	}
 	ctx, cancel := context.WithTimeoutCause(check, nodeTimeout, fmt.Errorf("it is not after %s", nodeTimeout))

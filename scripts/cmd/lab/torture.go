@@ -201,7 +201,7 @@ func printTimeline(w io.Writer, failure *grade.Failure) {
 		shown = shown[skipped:]
 	}
 	for _, entry := range shown {
-		line := fmt.Sprintf("  %7.3f  %s", entry.Time.Sub(began).Seconds(), entry.What())
+		line := fmt.Sprintf("  %7.3f  %s", entry.Time.Sub(began).Seconds(), entry.Summary())
 		if entry.Code != 0 {
 			line += fmt.Sprintf(" → %d", entry.Code)
 		}

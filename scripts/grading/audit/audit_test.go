@@ -240,10 +240,10 @@ func TestByIncludesAccountsOfUser(t *testing.T) {
 func TestQuietEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	_, log := newLog(t)
-	why := errors.New("the check is over")
+	cause := errors.New("the check is over")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	if err := log.Quiet(ctx, time.Hour, everything); !errors.Is(err, why) {
-		t.Fatalf("the context ended because %v, but Quiet() error = %v", why, err)
+	cancel(cause)
+	if err := log.Quiet(ctx, time.Hour, everything); !errors.Is(err, cause) {
+		t.Fatalf("the context ended because %v, but Quiet() error = %v", cause, err)
 	}
 }

@@ -77,13 +77,13 @@ func TestRecordsMatchAuditLog(t *testing.T) {
 	allow(t, cluster.Config(), user)
 	ask(t, config)
 
-	theirs := events(t, cluster.AuditLog, user)
+	logged := events(t, cluster.AuditLog, user)
 	recorded := events(t, path, user)
-	if len(theirs) == 0 || len(recorded) != len(theirs) {
-		t.Fatalf("recorded %d requests, but %d are logged\n%v\n%v", len(recorded), len(theirs), recorded, theirs)
+	if len(logged) == 0 || len(recorded) != len(logged) {
+		t.Fatalf("recorded %d requests, but %d are logged\n%v\n%v", len(recorded), len(logged), recorded, logged)
 	}
-	for i := range theirs {
-		a, b := plain(t, recorded[i]), plain(t, theirs[i])
+	for i := range logged {
+		a, b := plain(t, recorded[i]), plain(t, logged[i])
 		for field := range b {
 			if !reflect.DeepEqual(a[field], b[field]) {
 				t.Errorf("%s: %s is recorded as\n%.300v\nbut logged as\n%.300v", recorded[i], field, a[field], b[field])

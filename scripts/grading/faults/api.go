@@ -109,17 +109,17 @@ func parseAPI(r *http.Request) request {
 	asked.endless = asked.watch || info.Subresource == "log" && r.URL.Query().Has("follow")
 	asked.streamingList = asked.watch && r.URL.Query().Has(sendInitialEvents)
 	asked.cached = info.Verb == "list" && r.URL.Query().Get("resourceVersion") == "0"
-	asked.counts = !asked.watch && !besides(info)
+	asked.counts = !asked.watch && !isBackground(info)
 	if info.Verb == "create" && info.Name == "" {
 		asked.entry.Name = nameInBody(r)
 	}
 	return asked
 }
 
-// besides reports whether a request is not part of an operator's work on its objects: leader election, events, and
+// isBackground reports whether a request is not part of an operator's work on its objects: leader election, events, and
 // reviews of access and tokens. Such requests arrive at arbitrary times, so counting them would make the numbers differ
 // between runs.
-func besides(info *apirequest.RequestInfo) bool {
+func isBackground(info *apirequest.RequestInfo) bool {
 	switch info.APIGroup {
 	case "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
 		return true

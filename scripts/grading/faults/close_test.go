@@ -21,16 +21,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ours matches the stacks of an injector's goroutines, and of those of servers and clients that only injectors use in
+// ownPackages matches the stacks of an injector's goroutines, and of those of servers and clients that only injectors use in
 // these tests.
-var ours = regexp.MustCompile(`scripts/grading/faults\.\(\*|net/http\.\(\*(conn|Server|http2serverConn)\)|httputil\.`)
+var ownPackages = regexp.MustCompile(`scripts/grading/faults\.\(\*|net/http\.\(\*(conn|Server|http2serverConn)\)|httputil\.`)
 
 func left() []string {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var found []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		if ours.MatchString(stack) && !strings.Contains(stack, "faults.left(") {
+		if ownPackages.MatchString(stack) && !strings.Contains(stack, "faults.left(") {
 			found = append(found, stack)
 		}
 	}

@@ -93,16 +93,16 @@ func (x *exchange) holdEvents() { x.plan.stale = x.fault.For.Duration }
 // wait waits as long as the fault lasts, unless the operator gives up.
 func (x *exchange) wait(ctx context.Context) { wait(ctx, x.fault.For.Duration, x.plan.over) }
 
-// handed logs that the answer is about to be handed over. It is called before that happens, so that the operator's
+// logAnswer logs that the answer is about to be handed over. It is called before that happens, so that the operator's
 // reaction to the answer has a later time in the log.
-func (x *exchange) handed(code int) {
+func (x *exchange) logAnswer(code int) {
 	x.injector.record.update(x.logged, func(e *Entry) {
 		e.Code, e.Seconds = code, x.injector.record.now().Sub(e.Time).Seconds()
 	})
 }
 
-// ended logs how long an unanswered request took, or how long a watch lasted.
-func (x *exchange) ended() {
+// logEnd logs how long an unanswered request took, or how long a watch lasted.
+func (x *exchange) logEnd() {
 	x.injector.record.update(x.logged, func(e *Entry) {
 		if e.Code == 0 || x.watch {
 			e.Seconds = x.injector.record.now().Sub(e.Time).Seconds()
@@ -114,8 +114,8 @@ func (x *exchange) ended() {
 func cutOff() { panic(http.ErrAbortHandler) }
 
 // serve answers a request itself or forwards it to the service.
-func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
-	defer x.ended()
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request, target *service) {
+	defer x.logEnd()
 	if x.dead {
 		discardBody(r)
 		wait(r.Context(), 0, x.connection.ended)
@@ -124,8 +124,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	switch {
 	case x.effect.refuse != nil:
 		discardBody(r)
-		answer := of.refuse(x.effect.refuse(&x.request))
-		x.handed(answer.code)
+		answer := target.refuse(x.effect.refuse(&x.request))
+		x.logAnswer(answer.code)
 		answer.write(w)
 		return
 	case x.effect.override != nil:
@@ -143,7 +143,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	if err := complete(r); err != nil {
 		cutOff() // the operator has disconnected meanwhile
 	}
-	of.proxy.ServeHTTP(w, r)
+	target.proxy.ServeHTTP(w, r)
 	if x.effect.after != nil {
 		x.effect.after(x)
 	}
@@ -186,7 +186,7 @@ func (x *exchange) answered(answer *http.Response) error {
 	if x.injector.ctx.Err() != nil {
 		return errClosed
 	}
-	x.handed(code)
+	x.logAnswer(code)
 	return nil
 }
 
@@ -270,7 +270,7 @@ func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
 		marked, kill = i.markForKill(x.plan, x.connection)
 	}
 	i.mutex.Unlock()
-	x.handed(answer.StatusCode)
+	x.logAnswer(answer.StatusCode)
 	if kill {
 		i.killOperator(x.plan, marked)
 	}

@@ -66,7 +66,7 @@ func TestRandomSchedules(t *testing.T) {
 			if schedule.Seed != seed+1 {
 				t.Fatalf("%s has seed %d, want %d", schedule, schedule.Seed, seed+1)
 			}
-			demandPlaces(t, schedule, writes, reads)
+			checkPositions(t, schedule, writes, reads)
 			for _, fault := range schedule.Faults {
 				seen[fault.Kind]++
 			}
@@ -93,10 +93,10 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-// demandPlaces checks that each fault is at an existing request, and that no two are at the same one.
-func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
+// checkPositions checks that each fault is at an existing request, and that no two are at the same one.
+func checkPositions(t *testing.T, schedule Schedule, writes, reads int) {
 	t.Helper()
-	places := map[Fault]bool{}
+	taken := map[Fault]bool{}
 	for _, fault := range schedule.Faults {
 		last := map[Class]int{Write: max(writes, 1), Read: reads}[fault.Class]
 		if fault.At < 1 || fault.At > last {
@@ -105,11 +105,11 @@ func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
 		if fault.Class == Read && (fault.Kind.Kills() || fault.Kind == Conflict) {
 			t.Fatalf("%s: %s is only for writes", schedule, fault)
 		}
-		place := Fault{Class: fault.Class, At: fault.At}
-		if places[place] {
+		position := Fault{Class: fault.Class, At: fault.At}
+		if taken[position] {
 			t.Fatalf("%s: two faults are at the same request", schedule)
 		}
-		places[place] = true
+		taken[position] = true
 	}
 }
 
@@ -121,7 +121,7 @@ func TestSchedulesForOperatorsWithFewRequests(t *testing.T) {
 				if len(schedule.Faults) == 0 {
 					t.Fatalf("a schedule for %d writes and %d reads has no faults", asks[0], asks[1])
 				}
-				demandPlaces(t, schedule, asks[0], max(asks[1], 0))
+				checkPositions(t, schedule, asks[0], max(asks[1], 0))
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestMildSchedulesAreShortAndKillNoOperator(t *testing.T) {
 		if again := Mild(seed, 6, 3); !cmp.Equal(schedule, again) {
 			t.Fatalf("the same arguments returned %s and %s", schedule, again)
 		}
-		demandPlaces(t, schedule, 6, 3)
+		checkPositions(t, schedule, 6, 3)
 		var waits time.Duration
 		conflicts := 0
 		for _, fault := range schedule.Faults {

@@ -43,14 +43,14 @@ type Injector struct {
 	stops       []func()
 	transports  []*http.Transport
 	plan        *plan
-	counts      map[counted]int
+	counts      map[counterKey]int
 	connections map[*connection]bool
 	watches     map[*watch]bool
 	refusing    bool
 }
 
-// counted is the key of a counter: a class of requests, and a service or "" for all services.
-type counted struct {
+// counterKey is the key of a counter: a class of requests, and a service or "" for all services.
+type counterKey struct {
 	class   Class
 	service string
 }
@@ -76,7 +76,7 @@ func New(kill func() error) *Injector {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Injector{
 		kill: kill, record: newRecord(), credentials: newCredentials(), ctx: ctx, cancel: cancel,
-		plan: newPlan(Schedule{}), counts: map[counted]int{}, connections: map[*connection]bool{}, watches: map[*watch]bool{},
+		plan: newPlan(Schedule{}), counts: map[counterKey]int{}, connections: map[*connection]bool{}, watches: map[*watch]bool{},
 	}
 }
 
@@ -154,8 +154,8 @@ func (i *Injector) begin(stop func()) (end func(), ok bool) {
 // count returns the number of a request, and its fault, or nil if it has none. The injector is locked.
 func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan) {
 	class, service := asked.entry.Class(), asked.entry.Service
-	i.counts[counted{class, ""}]++
-	i.counts[counted{class, service}]++
+	i.counts[counterKey{class, ""}]++
+	i.counts[counterKey{class, service}]++
 	for _, exact := range []bool{true, false} {
 		for j := range i.plan.schedule.Faults {
 			f := &i.plan.schedule.Faults[j]
@@ -165,12 +165,12 @@ func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan
 			if meets := f.Kind.behaviour().meets; meets != nil && !meets(asked) {
 				continue
 			}
-			if !exact || f.At == i.counts[counted{class, f.Service}] {
-				return i.counts[counted{class, ""}], f, i.plan
+			if !exact || f.At == i.counts[counterKey{class, f.Service}] {
+				return i.counts[counterKey{class, ""}], f, i.plan
 			}
 		}
 	}
-	return i.counts[counted{class, ""}], nil, i.plan
+	return i.counts[counterKey{class, ""}], nil, i.plan
 }
 
 // delay returns how long watch events are held back at present, and a channel that is closed when that ends.
@@ -181,11 +181,11 @@ func (i *Injector) delay() (time.Duration, <-chan struct{}) {
 }
 
 // endWatches ends all open watches with an error.
-func (i *Injector) endWatches(why error) {
+func (i *Injector) endWatches(err error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	for w := range i.watches {
-		w.end(why)
+		w.end(err)
 	}
 }
 

@@ -451,7 +451,7 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 			t.Fatalf("%+v comes before %+v", log[n], log[n+1])
 		}
 	}
-	if want := "the operator was killed"; log[0].What() != want || !strings.HasSuffix(log[0].String(), " "+want) {
+	if want := "the operator was killed"; log[0].Summary() != want || !strings.HasSuffix(log[0].String(), " "+want) {
 		t.Errorf("a note reads %q", log[0])
 	}
 }

@@ -74,33 +74,33 @@ var kinds = []behaviour{
 	},
 	{kind: Forbidden, refuse: forbidden},
 	{
-		kind: NoAnswer, lasts: atMost, override: (*exchange).wait,
+		kind: NoAnswer, duration: maxDuration, override: (*exchange).wait,
 		tickets: 1, random: tenths{10, 25}, mild: tenths{2, 6}, // also longer than the second that a careful client waits
 	},
 	{kind: LostAnswer, loses: true, forward: (*exchange).withoutCancel, answer: (*exchange).lose, tickets: 1},
-	{kind: HalfAnswer, lasts: atMost, answer: (*exchange).halve},
+	{kind: HalfAnswer, duration: maxDuration, answer: (*exchange).halve},
 	{
 		kind:     Reset,
 		valid:    func(f Fault) bool { return f.Service != "" && f.Service != API },
 		invalid:  "only the connection of a request to another service than the API can be reset; name the service",
 		override: func(x *exchange, _ context.Context) { x.connection.reset() },
 	},
-	{kind: Slow, lasts: always, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
+	{kind: Slow, duration: fixedDuration, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
 	{
-		kind: Stale, lasts: always, enter: (*exchange).holdEvents,
+		kind: Stale, duration: fixedDuration, enter: (*exchange).holdEvents,
 		tickets: 1, random: tenths{1, 10}, mild: tenths{1, 3}, waits: staleWaits,
 	},
 	{kind: Cut, after: func(x *exchange) { x.injector.endWatches(errCut) }, tickets: 1},
 	{kind: Break, after: func(x *exchange) { x.injector.endWatches(errBroken) }},
 	{
-		kind: Behind, lasts: always, versioned: true,
+		kind: Behind, duration: fixedDuration, versioned: true,
 		valid:   func(f Fault) bool { return f.Class == Read && f.Service == API && f.Version != "" },
 		invalid: "only reads of the API can be behind, and only at a version",
 		meets:   func(asked *request) bool { return asked.cached },
 		enter:   (*exchange).holdEvents, forward: (*exchange).atVersion,
 	},
 	{
-		kind: KillBefore, lasts: later, servers: []Class{Request}, kills: true,
+		kind: KillBefore, duration: requestDelay, servers: []Class{Request}, kills: true,
 		enter: (*exchange).mark, override: (*exchange).kill, atWrites: 2,
 	},
 	{
@@ -116,7 +116,7 @@ type behaviour struct {
 	// The valid faults of this kind: lasts is the meaning of their For, versioned is true if they have a Version, and
 	// servers lists the classes that they may have besides Write and Read. valid checks further conditions, and invalid is
 	// the message if they are not met.
-	lasts     span
+	duration  durationKind
 	versioned bool
 	servers   []Class
 	valid     func(Fault) bool
@@ -158,14 +158,14 @@ type behaviour struct {
 	waits             int
 }
 
-// span is the meaning of a fault's For.
-type span int
+// durationKind is the meaning of a fault's For.
+type durationKind int
 
 const (
-	moment span = iota // must be absent
-	atMost             // the maximum duration, optional
-	always             // the duration, required
-	later              // only at a Request: the time from sending the request to the fault, optional
+	noDuration    durationKind = iota // must be absent
+	maxDuration                       // the maximum duration, optional
+	fixedDuration                     // the duration, required
+	requestDelay                      // only at a Request: the time from sending the request to the fault, optional
 )
 
 // reachesService reports whether the service gets the request.

@@ -75,7 +75,7 @@ func (e Entry) Answered() time.Time {
 // conflict)".
 func (e Entry) String() string {
 	var line strings.Builder
-	fmt.Fprintf(&line, "%s %s", e.Time.Format("15:04:05.000"), e.What())
+	fmt.Fprintf(&line, "%s %s", e.Time.Format("15:04:05.000"), e.Summary())
 	switch {
 	case e.Service == Operator, e.Service == Storage:
 	case e.Code == 0:
@@ -98,9 +98,9 @@ func (e Entry) String() string {
 	return line.String()
 }
 
-// What returns the request, or the event, in a few words: "update icecreams/status sundae", "put movements (topping
+// Summary returns the request, or the event, in a few words: "update icecreams/status sundae", "put movements (topping
 // cream out)", or "the operator was killed".
-func (e Entry) What() string {
+func (e Entry) Summary() string {
 	if e.Service == Operator {
 		return "the operator was " + e.Verb
 	}

@@ -62,7 +62,7 @@ func (f Fault) String() string {
 	}
 	if f.For.Duration != 0 {
 		preposition := "for"
-		if f.Kind.behaviour().lasts == later {
+		if f.Kind.behaviour().duration == requestDelay {
 			preposition = "after"
 		}
 		words = append(words, preposition, f.For.Duration.String())
@@ -89,11 +89,11 @@ func (f Fault) Validate() error {
 	case f.Version != "" && !effect.versioned:
 		versioned := kindsWhere(func(b behaviour) bool { return b.versioned })
 		return fmt.Errorf("%s: only %s has a version; leave it out", f, enumerate(versioned))
-	case f.For.Duration == 0 && effect.lasts == always:
+	case f.For.Duration == 0 && effect.duration == fixedDuration:
 		return fmt.Errorf("%s: the duration is missing; write something like 300ms", f)
-	case f.For.Duration != 0 && (effect.lasts == moment || effect.lasts == later && f.Class != Request):
-		last := append(kindsWhere(func(b behaviour) bool { return b.lasts == always }),
-			kindsWhere(func(b behaviour) bool { return b.lasts == atMost })...)
+	case f.For.Duration != 0 && (effect.duration == noDuration || effect.duration == requestDelay && f.Class != Request):
+		last := append(kindsWhere(func(b behaviour) bool { return b.duration == fixedDuration }),
+			kindsWhere(func(b behaviour) bool { return b.duration == maxDuration })...)
 		return fmt.Errorf("%s: only %s last; leave the duration out", f, enumerate(last))
 	}
 	return nil

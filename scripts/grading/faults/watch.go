@@ -91,7 +91,7 @@ func (w *watch) pass(p piece) bool {
 }
 
 // Read implements io.Reader.
-func (w *watch) Read(into []byte) (int, error) {
+func (w *watch) Read(p []byte) (int, error) {
 	if len(w.rest) == 0 {
 		var p piece
 		select {
@@ -107,7 +107,7 @@ func (w *watch) Read(into []byte) (int, error) {
 		}
 		w.rest = p.data
 	}
-	n := copy(into, w.rest)
+	n := copy(p, w.rest)
 	w.rest = w.rest[n:]
 	return n, nil
 }
@@ -133,9 +133,9 @@ func (w *watch) due(p piece) error {
 }
 
 // end ends the watch with an error. Nothing more is handed on.
-func (w *watch) end(why error) {
+func (w *watch) end(err error) {
 	w.ending.Do(func() {
-		w.err = why
+		w.err = err
 		close(w.ended)
 	})
 }

@@ -247,18 +247,18 @@ func TestStaleEventsAreLateAndInOrder(t *testing.T) {
 	}
 	var last time.Time
 	for n, value := range []string{"2", "3", "4"} {
-		there := next(t, direct, "MODIFIED x="+value)
-		here := next(t, late, "MODIFIED x="+value)
+		sent := next(t, direct, "MODIFIED x="+value)
+		received := next(t, late, "MODIFIED x="+value)
 		// The event left the API server after the write began. Either of the two connections may be faster.
-		if here.Sub(began) < lag {
-			t.Errorf("%s is late by %s, want %s", value, here.Sub(there), lag)
+		if received.Sub(began) < lag {
+			t.Errorf("%s is late by %s, want %s", value, received.Sub(sent), lag)
 		}
-		if here.Before(last) {
+		if received.Before(last) {
 			t.Errorf("event %s arrived before the previous one", value)
 		}
-		last = here
-		if n == 2 && here.Sub(there) > patience/2 {
-			t.Errorf("the last event came %s late, want each held back by itself", here.Sub(there))
+		last = received
+		if n == 2 && received.Sub(sent) > patience/2 {
+			t.Errorf("the last event came %s late, want each held back by itself", received.Sub(sent))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (r *run) runChecks(
 	if err := r.passDelivery(s, &run); err != nil {
 		return nil, err
 	}
-	run.AuditLog, run.AuditLate, run.NodeFollows = s.cluster.AuditLog, s.cluster.AuditLate, s.cluster.NodeFollows
+	run.AuditLog, run.AuditDelayed, run.NodeExpected = s.cluster.AuditLog, s.cluster.AuditDelayed, s.cluster.NodeExpected
 	file := filepath.Join(s.builder.Scope.Dir, "run.json")
 	content, err := json.Marshal(run)
 	if err != nil {

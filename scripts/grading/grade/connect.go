@@ -50,7 +50,7 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	if c.gateway.Host, c.gateway.CA, err = c.injector.ProxyAPI(cluster.Config); err != nil {
 		return c, err
 	}
-	if err := c.reached(c.gateway.Host); err != nil {
+	if err := c.allowHost(c.gateway.Host); err != nil {
 		return c, err
 	}
 	for _, service := range services.Named(r.Lab.Services) {
@@ -61,8 +61,8 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	return c, nil
 }
 
-// reached records that the operator must reach a URL.
-func (c *connection) reached(address string) error {
+// allowHost adds the host of a URL to the addresses that the operator may reach.
+func (c *connection) allowHost(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("reading the address of a proxy: %w", err)
@@ -80,7 +80,7 @@ func (c *connection) startService(service services.Service) (url string, err err
 	if err != nil {
 		return "", err
 	}
-	if err := c.reached(address); err != nil {
+	if err := c.allowHost(address); err != nil {
 		return "", err
 	}
 	c.gateway.Environment = append(c.gateway.Environment, service.Variable+"="+address)
@@ -113,7 +113,7 @@ func (r *run) takeTimeline(c *connection) {
 	}
 	for _, entry := range c.injector.Log() {
 		r.report.Timeline = append(r.report.Timeline, report.Moment{
-			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds, Service: entry.Service, What: entry.What(),
+			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds, Service: entry.Service, What: entry.Summary(),
 			Code: entry.Code, Fault: string(entry.Fault),
 		})
 	}

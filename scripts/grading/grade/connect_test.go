@@ -109,7 +109,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 func TestBypassingFaultsFails(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	got, check := badDay(t, 1, "labels", "labels-goes-around")
+	got, check := badDay(t, 1, "labels", "labels-bypasses-proxy")
 	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
 		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
 		t.Errorf("the check %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
@@ -129,15 +129,15 @@ func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	if _, err := freezer.NewClient(address).Stock(t.Context()); err != nil {
 		t.Error(err)
 	}
-	past, err := url.Parse(address)
+	public, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	past.Path = ""
-	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
+	public.Path = ""
+	if _, err := freezer.NewClient(public.String()).Stock(t.Context()); err == nil {
 		t.Error("a client without the secret path can read the freezer's stock")
 	}
-	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
+	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, public.Host) }) {
 		t.Errorf("the operator's environment contains the port: %q", c.gateway.Environment)
 	}
 }

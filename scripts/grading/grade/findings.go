@@ -120,7 +120,7 @@ func (o *operator) flood(reason string) string {
 			what = fmt.Sprintf("one line of %s, which begins", humanize.Bytes(uint64(bulk.Longest)))
 		}
 		return fmt.Sprintf("%s, most of it as %s %q", strings.TrimSuffix(reason, repeated), what, bulk.Text)
-	case bulk.Bytes > len(log)/2 && !bulk.Trouble:
+	case bulk.Bytes > len(log)/2 && !bulk.Problem:
 		return fmt.Sprintf("%s; %d times: %s", reason, bulk.Count, bulk.Text)
 	}
 	if lines := o.problems(0); len(lines) > 0 {

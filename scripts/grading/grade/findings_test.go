@@ -35,7 +35,7 @@ func logging(t *testing.T, lines ...string) *operator {
 	return o
 }
 
-func TestTroublesSinceMark(t *testing.T) {
+func TestProblemsSinceMark(t *testing.T) {
 	t.Parallel()
 	const no, none = `{"msg":"Reconciler error","error":"no cone"}`, `{"msg":"Reconciler error","error":"no cup"}`
 	o := logging(t, no)

@@ -123,7 +123,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 	r := &run{Options: options, report: Blank(options, started)}
 	r.machine = watchMachine()
 	err := r.grade(ctx)
-	r.conclude(ctx, r.doubt(err, r.machine.stop()))
+	r.conclude(ctx, r.reconsider(err, r.machine.stop()))
 	r.report.Seconds = time.Since(started).Seconds()
 	return r.report
 }

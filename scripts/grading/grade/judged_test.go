@@ -48,7 +48,7 @@ func judged(t *testing.T, options Options, script string) *report.Report {
 		builder: &submission.Builder{Submission: &submission.Submission{}, Scope: scope},
 	}
 	err = r.check(t.Context(), s, nil)
-	r.conclude(t.Context(), r.doubt(err, r.machine.stop()))
+	r.conclude(t.Context(), r.reconsider(err, r.machine.stop()))
 	if err := scope.Close(); err != nil {
 		t.Error(err)
 	}

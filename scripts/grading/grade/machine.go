@@ -196,10 +196,10 @@ func (m *machine) stop() time.Duration {
 	return m.longest
 }
 
-// doubt replaces a verdict that the machine may have caused: the machine stopped the run, or starved it during a
+// reconsider replaces a verdict that the machine may have caused: the machine stopped the run, or starved it during a
 // check that failed, and the result is below full marks and depends on time. Full marks are not in doubt, and neither
 // is a submission that does not compile.
-func (r *run) doubt(err error, stalled time.Duration) error {
+func (r *run) reconsider(err error, stalled time.Duration) error {
 	var problem, remedy string
 	switch {
 	case stalled >= stallTolerated:

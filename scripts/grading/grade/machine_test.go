@@ -123,7 +123,7 @@ func TestDoubtAfterStall(t *testing.T) {
 		if test.starved {
 			r.starved, reason = supply{ran: 2 * time.Second, waited: 90 * time.Second}, "this machine was too busy"
 		}
-		got := r.doubt(test.err, test.stalled)
+		got := r.reconsider(test.err, test.stalled)
 		v, is := errors.AsType[*verdict](got)
 		if doubted := is && v.outcome == report.Error; doubted != test.doubted {
 			t.Errorf("%s: doubted %t, want %t: %v", test.name, doubted, test.doubted, got)

@@ -56,7 +56,7 @@ func TestOperatorRunsAsPodOfNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := onNode(t)
+	configure := onNode(t)
 	for _, lab := range []string{"2", "4"} {
 		t.Run(lab, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestOperatorRunsAsPodOfNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := options(t, lab, have.SolutionDir(listed))
-			place(&o)
+			configure(&o)
 			wantFull(t, grade(t.Context(), t, o))
 		})
 	}
@@ -76,7 +76,7 @@ func TestOperatorRunsAsPodOfNode(t *testing.T) {
 func TestTortureOfPodOfNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	place := onNode(t)
+	configure := onNode(t)
 	for _, test := range []struct {
 		submissions []string
 		falls       string
@@ -88,7 +88,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 		t.Run(strings.Join(test.submissions, ", "), func(t *testing.T) {
 			o := played(t, "02-labels", unpack(t, test.submissions...))
 			o.Seed = 4711
-			place(&o)
+			configure(&o)
 			trials, progress := tortured(t, o, 0)
 			falls := ""
 			if trials.Failure != nil {

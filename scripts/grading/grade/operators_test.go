@@ -111,10 +111,10 @@ func testIcecreamOperator014(t *testing.T) {
 func testLolcowOperator(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	place := besideNode(t)
+	configure := besideNode(t)
 	options := options(t, "8", copyOperator(t, "lolcow-v0.12"))
 	options.Fetch = true
-	place(&options)
+	configure(&options)
 	got := grade(t.Context(), t, options)
 	const noDegraded = `^\S+ has no condition Degraded `
 	verdicts{
@@ -222,8 +222,8 @@ func prebuild(t *testing.T, options Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &submission.Builder{Submission: opened, Scope: scope, Cache: options.BuildCache}
-	if err := errors.Join(w.Fetch(t.Context(), func(int, int) {}), w.Build(t.Context()), scope.Close()); err != nil {
+	b := &submission.Builder{Submission: opened, Scope: scope, Cache: options.BuildCache}
+	if err := errors.Join(b.Fetch(t.Context(), func(int, int) {}), b.Build(t.Context()), scope.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

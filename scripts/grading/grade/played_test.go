@@ -206,7 +206,7 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	var got []string
 	for _, entry := range log {
 		if entry.Write || entry.Service == faults.Operator {
-			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %d %s", entry.What(), entry.Code, entry.Fault)))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %d %s", entry.Summary(), entry.Code, entry.Fault)))
 		}
 	}
 	if want := []string{

@@ -56,8 +56,8 @@ func TestControlPlaneIsReused(t *testing.T) {
 		}
 		want := inOwn[key]
 		var borrowed *stage.Cluster
-		options.Start = func(ctx context.Context, waits func(string)) (stage.Stage, error) {
-			on, err := lease.Start(ctx, waits)
+		options.Start = func(ctx context.Context, onWait func(string)) (stage.Stage, error) {
+			on, err := lease.Start(ctx, onWait)
 			if err == nil {
 				borrowed = on.Cluster()
 			}

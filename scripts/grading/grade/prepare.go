@@ -84,8 +84,8 @@ func (r *run) install(
 // grading run releases it. A lab that is not about webhooks shows the step only in that case.
 func (r *run) prepareWebhooks(ctx context.Context, s *subject) (launcher stage.Operator, err error) {
 	const name = "prepare the webhooks"
-	prepare := func(ctx context.Context, waits func(string)) (err error) {
-		launcher, err = s.installed.Prepare(ctx, waits)
+	prepare := func(ctx context.Context, onWait func(string)) (err error) {
+		launcher, err = s.installed.Prepare(ctx, onWait)
 		return asVerdict(err, report.NotGenerated)
 	}
 	if r.Lab.Webhooks {
@@ -165,8 +165,8 @@ func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stag
 			return "", asVerdict(err, report.NotGenerated)
 		}},
 		{startCluster, func(ctx context.Context) (note string, err error) {
-			waits := func(reason string) { r.View.StepProgress(startCluster, reason) }
-			if on, err = r.Start(ctx, waits); err != nil {
+			onWait := func(reason string) { r.View.StepProgress(startCluster, reason) }
+			if on, err = r.Start(ctx, onWait); err != nil {
 				return "", asVerdict(err, report.Error)
 			}
 			r.report.Environment.Kubernetes = on.Cluster().Version

@@ -106,19 +106,19 @@ func TestSandboxStopsSpy(t *testing.T) {
 // Without a sandbox, the same spy succeeds in much: its attempts would work.
 func TestSpySucceedsWithoutSandbox(t *testing.T) {
 	t.Parallel()
-	ways := []string{
+	attempts := []string{
 		"read the run", "list the run's folder", "speak to the grader", "disarm the faults", "find a key",
 		"see the checkout", "read a solution", "read a cache", "read another submission",
 		"reach a service of the machine", "make an abstract socket", "follow a link out of its home",
 		"have a shell read another's file",
 	}
-	spying, _ := spy(t, ways...)
+	spying, _ := spy(t, attempts...)
 	spying.Sandbox = SandboxOff
 	got := grade(t.Context(), t, alone(t, spying))
 	found := succeeded(t, got)
-	for _, way := range ways {
-		if !slices.Contains(found, way) {
-			t.Errorf("the spy did not succeed: %s; successes: %s", way, strings.Join(found, "; "))
+	for _, attempt := range attempts {
+		if !slices.Contains(found, attempt) {
+			t.Errorf("the spy did not succeed: %s; successes: %s", attempt, strings.Join(found, "; "))
 		}
 	}
 	if got.Environment.Walls != nil {

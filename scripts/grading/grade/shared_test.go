@@ -196,7 +196,7 @@ func (e *sharedCluster) testRestored(t *testing.T) {
 			}
 		}
 		for name := range before {
-			if _, there := after[name]; !there {
+			if _, found := after[name]; !found {
 				t.Errorf("deleted: %s", name)
 			}
 		}
@@ -205,8 +205,8 @@ func (e *sharedCluster) testRestored(t *testing.T) {
 
 func (e *sharedCluster) testTurns(t *testing.T) {
 	t.Helper()
-	ours := map[string]any{existing.Label: "true"}
-	e.make(t, icecreamKinds, definition(ours))
+	ownLabel := map[string]any{existing.Label: "true"}
+	e.make(t, icecreamKinds, definition(ownLabel))
 	icecreams := schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
 	zombie := map[string]any{
 		"apiVersion": "demo.lva.io/v1", "kind": "Icecream",
@@ -225,7 +225,7 @@ func (e *sharedCluster) testTurns(t *testing.T) {
 		}
 	}
 	e.make(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
-		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ours}})
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ownLabel}})
 	var waited sync.Map
 	var both sync.WaitGroup
 	turn := func(i int) Options {

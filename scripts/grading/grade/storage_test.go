@@ -30,12 +30,12 @@ func TestStorageChangeKillsServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dies := func(why string) {
+	dies := func(reason string) {
 		t.Helper()
 		select {
 		case <-killed:
 		case <-time.After(10 * time.Second):
-			t.Fatalf("the server was not killed after %s; log: %v", why, injector.Log())
+			t.Fatalf("the server was not killed after %s; log: %v", reason, injector.Log())
 		}
 	}
 	arm(1)

@@ -84,12 +84,12 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 	}
 	var wantProgress []string
 	for i, schedule := range want {
-		of := len(want)
+		total := len(want)
 		if i == 0 {
-			of = 1 // their number is unknown until the trial without faults is over
+			total = 1 // their number is unknown until the trial without faults is over
 		}
 		for _, event := range []string{"begins", "passed"} {
-			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", event, i+1, of, schedule))
+			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", event, i+1, total, schedule))
 		}
 	}
 	if !slices.Equal(progress, wantProgress) {
@@ -167,7 +167,7 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			match(t, "the evidence", strings.Join(failure.Evidence, "\n"), test.evidence)
 			var timeline []string
 			for _, entry := range failure.Timeline {
-				timeline = append(timeline, strings.TrimSpace(entry.What()+" "+string(entry.Fault)))
+				timeline = append(timeline, strings.TrimSpace(entry.Summary()+" "+string(entry.Fault)))
 			}
 			match(t, "the timeline", strings.Join(timeline, "\n"), test.timeline)
 		})
@@ -186,8 +186,8 @@ func TestIncompleteTrials(t *testing.T) {
 	}
 	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
 	both := faults.Schedule{Seed: 1, Faults: append([]faults.Fault{{Kind: faults.Conflict, Class: faults.Write, At: 1}}, kill.Faults...)}
-	passed := func(number, of int) string {
-		return event(protocol.Trial{Number: number, Of: of}) + event(protocol.Trial{Number: number, Of: of, Ended: true, Passed: true})
+	passed := func(number, total int) string {
+		return event(protocol.Trial{Number: number, Of: total}) + event(protocol.Trial{Number: number, Of: total, Ended: true, Passed: true})
 	}
 	for _, test := range []struct {
 		name, script, submission string
@@ -251,7 +251,7 @@ func TestTimeLimitOfTrials(t *testing.T) {
 		if blamed != (trials.Failure != nil) || trials.Survived() {
 			t.Errorf("%s: failure is %v, survived: %t", outcome, trials.Failure, trials.Survived())
 		}
-		if says := strings.HasSuffix(trials.Run.Reason, "; 7 of 9 schedules were played"); says == blamed {
+		if reported := strings.HasSuffix(trials.Run.Reason, "; 7 of 9 schedules were played"); reported == blamed {
 			t.Errorf("%s: reason is %q", outcome, trials.Run.Reason)
 		}
 	}

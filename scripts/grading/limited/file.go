@@ -108,7 +108,7 @@ func fileError(name string, limit int64, err error) error {
 	case errors.Is(err, syscall.ENXIO):
 		return &FileError{name, "a socket", limit}
 	case errors.Is(err, syscall.ELOOP):
-		return &FileError{name, "a link that leads to itself", limit}
+		return &FileError{name, "a symbolic link to itself", limit}
 	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"): // package os has no name for this error
 		return &FileError{name, "outside of the submission's folder", limit}
 	}

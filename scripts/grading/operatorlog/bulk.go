@@ -12,8 +12,8 @@ type Bulk struct {
 	Text string
 	// Count is the number of lines, Bytes their total size, and Longest the size of the longest.
 	Count, Bytes, Longest int
-	// Trouble is true if the lines are problems that Findings reports: errors of Reconcile, or panics.
-	Trouble bool
+	// Problem is true if the lines are problems that Findings reports: errors of Reconcile, or panics.
+	Problem bool
 	// Long is true for long lines that are neither errors of Reconcile nor panics.
 	Long bool
 }
@@ -41,13 +41,13 @@ func BulkOf(log string) (most Bulk) {
 			}
 		}
 		text = strings.ToValidUTF8(text[:min(len(text), textLimit)], "")
-		trouble := strings.Contains(text, "Reconciler error") || strings.Contains(text, observed)
-		key, long := changing.ReplaceAllString(text, "…"), len(line) > longLine && !trouble
+		problem := strings.Contains(text, "Reconciler error") || strings.Contains(text, observed)
+		key, long := changing.ReplaceAllString(text, "…"), len(line) > longLine && !problem
 		if long {
 			key = "\n" // no line contains it
 		}
 		if kinds[key] == nil {
-			kinds[key] = &Bulk{Text: text, Trouble: trouble, Long: long}
+			kinds[key] = &Bulk{Text: text, Problem: problem, Long: long}
 		}
 		kind := kinds[key]
 		kind.Count, kind.Bytes, kind.Longest = kind.Count+1, kind.Bytes+len(line), max(kind.Longest, len(line))

@@ -79,15 +79,15 @@ func (f Findings) Lines() []string {
 	}
 	delete(controllers, "") // the log may not name the controller
 	for _, e := range f.Errors[:min(len(f.Errors), mostErrors)] {
-		who := "Reconcile"
+		subject := "Reconcile"
 		if len(controllers) > 1 && controllers[e.Controller] {
-			who += " of the controller " + e.Controller
+			subject += " of the controller " + e.Controller
 		}
 		what := "an error"
 		if e.Count > 1 {
 			what = fmt.Sprintf("the same error %d times", e.Count)
 		}
-		lines = append(lines, fmt.Sprintf("%s returned %s: %s", who, what, e.Text))
+		lines = append(lines, fmt.Sprintf("%s returned %s: %s", subject, what, e.Text))
 	}
 	return lines
 }

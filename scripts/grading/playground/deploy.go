@@ -66,11 +66,11 @@ func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
 // BuildImage builds an image of the operator for Linux, and keeps it in the checkout's store. An error of the operator
 // is a *submission.Problem.
 func (o *Operator) BuildImage(ctx context.Context, reference string) error {
-	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
-		if err := w.Build(ctx); err != nil {
+	return o.withBuilder(ctx, func(ctx context.Context, b *submission.Builder) error {
+		if err := b.Build(ctx); err != nil {
 			return err
 		}
-		built, err := images.StoreOf(o.Checkout.Root).FromProgram(ctx, reference, w.Program())
+		built, err := images.StoreOf(o.Checkout.Root).FromProgram(ctx, reference, b.Program())
 		if err != nil {
 			return err
 		}
@@ -91,20 +91,20 @@ func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) e
 			return err
 		}
 	}
-	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
-		if err := w.Build(ctx); err != nil {
+	return o.withBuilder(ctx, func(ctx context.Context, b *submission.Builder) error {
+		if err := b.Build(ctx); err != nil {
 			return err
 		}
 		if to.Kind == "" {
 			// The playground's node runs images from the store.
-			if _, err := store.FromProgram(ctx, reference, w.Program()); err != nil {
+			if _, err := store.FromProgram(ctx, reference, b.Program()); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "The playground's node has %s\n", reference)
 			return nil
 		}
 		nodes := kind.Nodes{Cluster: to.Kind, Store: store}
-		if err := nodes.Load(ctx, reference, w.Program()); err != nil {
+		if err := nodes.Load(ctx, reference, b.Program()); err != nil {
 			return err
 		}
 		fmt.Fprintf(o.Out, "The nodes of %s have %s\n", to.Kind, reference)
@@ -159,8 +159,8 @@ func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
 	if err != nil {
 		return err
 	}
-	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
-		return o.apply(ctx, w, kubeconfig, freezer.Manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	return o.withBuilder(ctx, func(ctx context.Context, b *submission.Builder) error {
+		return o.apply(ctx, b, kubeconfig, freezer.Manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	})
 }
 
@@ -175,16 +175,16 @@ func (o *Operator) withBuilder(ctx context.Context, do func(context.Context, *su
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	w := &submission.Builder{
+	b := &submission.Builder{
 		Submission: opened, Scope: scope, Cache: o.Checkout.BuildCache(opened.Dir), System: "linux",
 	}
-	if w.ControllerGen, err = o.Checkout.ControllerGen(ctx); err != nil {
+	if b.ControllerGen, err = o.Checkout.ControllerGen(ctx); err != nil {
 		return err
 	}
-	if err := o.Fetch(ctx, w.Dir, w.System); err != nil {
+	if err := o.Fetch(ctx, b.Dir, b.System); err != nil {
 		return err
 	}
-	return do(ctx, w)
+	return do(ctx, b)
 }
 
 // kubectl runs kubectl at a cluster with the rendered config/default.
@@ -193,36 +193,36 @@ func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ..
 	if err != nil {
 		return err
 	}
-	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
+	return o.withBuilder(ctx, func(ctx context.Context, b *submission.Builder) error {
 		if err := o.Checkout.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
 			return err
 		}
-		manifests, err := w.Generate(ctx)
+		manifests, err := b.Generate(ctx)
 		if err != nil {
 			return err
 		}
-		content, err := pod.Content(ctx, o.Checkout.ControlPlane.Path, w, manifests, image)
+		content, err := pod.Content(ctx, o.Checkout.ControlPlane.Path, b, manifests, image)
 		if err != nil {
 			return err
 		}
-		return o.apply(ctx, w, kubeconfig, content, args...)
+		return o.apply(ctx, b, kubeconfig, content, args...)
 	})
 }
 
 // apply runs kubectl at a cluster. A file with the manifests replaces the last argument.
 func (o *Operator) apply(
-	ctx context.Context, w *submission.Builder, kubeconfig string, content []byte, args ...string,
+	ctx context.Context, b *submission.Builder, kubeconfig string, content []byte, args ...string,
 ) error {
-	file := filepath.Join(w.Scope.Dir, "deploy.yaml")
+	file := filepath.Join(b.Scope.Dir, "deploy.yaml")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	args[len(args)-1] = file
 	mistakes := limited.NewOutput(1) // records only whether there are any
-	p, err := w.Scope.Start(process.Spec{
+	p, err := b.Scope.Start(process.Spec{
 		Name: "kubectl", Path: o.Checkout.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
 		Env: []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull,
+			"PATH=" + os.Getenv("PATH"), "HOME=" + b.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull,
 		},
 		Stdout: o.Out, Stderr: io.MultiWriter(o.Err, mistakes),
 	})

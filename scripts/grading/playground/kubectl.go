@@ -16,8 +16,8 @@ func BinDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".
 
 // kubectlScript is the kubectl for users without one on their PATH. Unlike an alias, it also works in their scripts.
 const kubectlScript = `#!/bin/sh
-# kubectl at $KUBECONFIG, or else at the playground; "make up" has written this file. Nothing is remembered of which
-# kinds there are, since in a lab they change from one command to the next.
+# Runs kubectl against the cluster of $KUBECONFIG, or against the playground by default. "make up" writes this file.
+# The discovery cache is disabled, because the kinds of a lab change from one command to the next.
 root=$(cd "$(dirname "$0")/%s" && pwd)
 export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
 exec "$root/%s" kubectl "$@"

@@ -66,11 +66,11 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	via := local.ByEgress(playground.Egress())
+	route := local.ByEgress(playground.Egress())
 	if status, err := playground.Status(ctx); err == nil && status.HasNode() {
-		via = local.ByNode(playground.Egress(), embedded.MachineIP)
+		route = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
-	on := local.New(&stage.Cluster{Config: config}, via)
+	on := local.New(&stage.Cluster{Config: config}, route)
 	what := o.submission(builder, manifests)
 	if what.Aggregated {
 		what.DataDir = serverData(playground, builder.Dir)
@@ -103,12 +103,12 @@ func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (sh
 		return err
 	}
 	defer func() { err = errors.Join(err, builder.Scope.Close()) }()
-	there, err := find(ctx)
+	cluster, err := find(ctx)
 	if err != nil {
 		return err
 	}
-	there.Audit = nil // no audit log is needed
-	on, err := there.Start(ctx, o.printWaiting)
+	cluster.Audit = nil // no audit log is needed
+	on, err := cluster.Start(ctx, o.printWaiting)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (sh
 	}
 	return o.operate(ctx, on, what, environment, func() error {
 		fmt.Fprintf(o.Err, "The operator is running on this machine, against the cluster of the context %s, "+
-			"under its own account; Ctrl-C stops it.\n", there.Context)
+			"under its own account; Ctrl-C stops it.\n", cluster.Context)
 		if manifests.HasWebhooks() {
 			fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls the operator on this machine.")
 		}

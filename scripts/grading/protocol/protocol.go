@@ -31,10 +31,10 @@ type Run struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AuditLog is the API server's audit log.
 	AuditLog string `json:"auditLog"`
-	// AuditLate is true if the audit log is a copy, which is written a moment later.
-	AuditLate bool `json:"auditLate,omitempty"`
-	// NodeFollows is true if a node that is not Ready yet becomes Ready by itself.
-	NodeFollows bool `json:"nodeFollows,omitempty"`
+	// AuditDelayed is true if the audit log is a copy, which is written a moment later.
+	AuditDelayed bool `json:"auditLate,omitempty"`
+	// NodeExpected is true if a node that is not Ready yet becomes Ready by itself.
+	NodeExpected bool `json:"nodeFollows,omitempty"`
 	// OperatorUser is the user name of the operator at the API server, and so in the audit log.
 	OperatorUser string `json:"operatorUser"`
 	// Rules are the rules of the role that is generated from the operator's markers.
@@ -195,9 +195,9 @@ type Start struct {
 	KeepLeases bool `json:"keepLeases,omitempty"`
 }
 
-// NotAsAPod is the reason for skipping a check that starts the operator with a Start, if the operator's Deployment
+// NeedsProcess is the reason for skipping a check that starts the operator with a Start, if the operator's Deployment
 // decides how it is started.
-const NotAsAPod = "it needs an operator with other flags, and here it runs as a Pod: grade it as a process"
+const NeedsProcess = "the check starts the operator with other flags, which is not possible for a Pod: grade it as a process"
 
 // Paths of the control socket: POST, unless stated otherwise.
 const (

@@ -24,10 +24,10 @@ type Cluster struct {
 	Config     *rest.Config
 	// AuditLog is the file of the API server's audit log.
 	AuditLog string
-	// AuditLate is true if the file is a copy, which is written a moment later.
-	AuditLate bool
-	// NodeFollows is true if a node becomes Ready by itself, unless it already is.
-	NodeFollows bool
+	// AuditDelayed is true if the file is a copy, which is written a moment later.
+	AuditDelayed bool
+	// NodeExpected is true if a node becomes Ready by itself, unless it already is.
+	NodeExpected bool
 	// Recorder writes the audit log if the API server's own is not available. Default: there is no recorder.
 	Recorder *audit.Recorder
 	// FrontProxy are the files with which the API server authenticates to aggregated API servers. Default: they are not
@@ -57,7 +57,7 @@ func (c *Cluster) Failure() error {
 // OpenAudit reads the audit log until the context ends.
 func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	log, err := audit.Open(ctx, c.AuditLog)
-	if err != nil || !c.AuditLate {
+	if err != nil || !c.AuditDelayed {
 		return log, err
 	}
 	mark, err := audit.Marker(c.Config)
@@ -68,16 +68,16 @@ func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	return log, nil
 }
 
-// Into returns the parameters for installing a submission in the cluster.
-func (c *Cluster) Into(ctx context.Context, what *Submission) (install.Into, error) {
-	into := install.Into{Config: c.Config, Shared: c.Shared, Groups: what.Groups}
+// InstallTarget returns the parameters for installing a submission in the cluster.
+func (c *Cluster) InstallTarget(ctx context.Context, what *Submission) (install.Target, error) {
+	target := install.Target{Config: c.Config, Shared: c.Shared, Groups: what.Groups}
 	if c.Account == nil {
-		return into, nil
+		return target, nil
 	}
 	account, err := c.Account(ctx, what)
 	if err != nil {
-		return into, err
+		return target, err
 	}
-	into.Config, into.NamespaceCreated = account.Config, account.Own
-	return into, nil
+	target.Config, target.NamespaceCreated = account.Config, account.Own
+	return target, nil
 }

@@ -16,9 +16,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Start creates a stage, or opens an existing one. It may wait for its turn, and then passes the reason to waits. The
+// Start creates a stage, or opens an existing one. It may wait for its turn, and then passes the reason to onWait. The
 // caller closes the stage.
-type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
+type Start func(ctx context.Context, onWait func(reason string)) (Stage, error)
 
 // Stage is a cluster and a place where its operators run, until it is closed. It has one submission at a time.
 //
@@ -124,8 +124,8 @@ type Installed interface {
 	// User returns the name by which the API server, and so the audit log, knows the operator.
 	User() string
 	// Prepare creates the rest of what the operator needs, and makes its webhooks reachable for the API server. It may
-	// wait for its turn, and then passes the reason to waits. The errors are those of Install.
-	Prepare(ctx context.Context, waits func(reason string)) (Operator, error)
+	// wait for its turn, and then passes the reason to onWait. The errors are those of Install.
+	Prepare(ctx context.Context, onWait func(reason string)) (Operator, error)
 }
 
 // Operator is an operator that can be started. Only one instance of it runs at a time.

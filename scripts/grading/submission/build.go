@@ -105,44 +105,44 @@ func RequiredWalls() []process.Wall {
 
 // Walls returns the walls around a program of the submission that may read these files, besides the system's, and
 // connect to these ports of this machine. It returns nil if there are to be no walls.
-func (w *Builder) Walls(read []string, ports []int) *process.Walls {
-	if !w.Walled {
+func (b *Builder) Walls(read []string, ports []int) *process.Walls {
+	if !b.Walled {
 		return nil
 	}
 	walls := &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
-	if w.Strict {
+	if b.Strict {
 		walls.Require = RequiredWalls()
 	}
 	return walls
 }
 
 // Program returns the file of the built program.
-func (w *Builder) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
+func (b *Builder) Program() string { return filepath.Join(b.Scope.Dir, "operator") }
 
 // Build compiles the submission's program. An error of the submission is a *Problem, and an error of the machine is a
 // *EnvironmentError.
-func (w *Builder) Build(ctx context.Context) error {
-	if err := w.buildKept(ctx); err != nil {
+func (b *Builder) Build(ctx context.Context) error {
+	if err := b.buildKept(ctx); err != nil {
 		return err
 	}
-	return w.AskFlags(ctx)
+	return b.AskFlags(ctx)
 }
 
 // Rebuild compiles the program again after an edit. It does not ask the program for its flags: AskFlags does that,
 // before the program is started.
-func (w *Builder) Rebuild(ctx context.Context) error {
-	return w.buildKept(ctx)
+func (b *Builder) Rebuild(ctx context.Context) error {
+	return b.buildKept(ctx)
 }
 
 // buildKept builds the program in the cache, if there is one, and takes a copy.
-func (w *Builder) buildKept(ctx context.Context) error {
-	if w.Cache == "" {
-		return w.build(ctx, w.Program(), nil)
+func (b *Builder) buildKept(ctx context.Context) error {
+	if b.Cache == "" {
+		return b.build(ctx, b.Program(), nil)
 	}
-	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
+	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
 		return environmentError(fmt.Errorf("creating the folder for built submissions: %w", err))
 	}
-	kept := filepath.Join(w.Cache, "operator")
+	kept := filepath.Join(b.Cache, "operator")
 	unlock, err := filelock.Wait(ctx, kept+".lock")
 	if err != nil {
 		return fmt.Errorf("waiting for another build of the submission: %w", err)
@@ -152,32 +152,32 @@ func (w *Builder) buildKept(ctx context.Context) error {
 	if _, err := os.Stat(kept); err == nil {
 		environment = littleGarbage
 	}
-	if err := w.build(ctx, kept, environment); err != nil {
+	if err := b.build(ctx, kept, environment); err != nil {
 		return err
 	}
-	return environmentError(gobuild.Install(kept, w.Program()))
+	return environmentError(gobuild.Install(kept, b.Program()))
 }
 
 // littleGarbage makes a Go tool collect hardly any garbage. If the program was built before, little is compiled and
 // there is enough memory for that, and the linker takes a third less time.
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
-func (w *Builder) build(ctx context.Context, program string, environment []string) error {
+func (b *Builder) build(ctx context.Context, program string, environment []string) error {
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information the program links in half the time, and panics still name file and line. It does not need
 	// its commit either: git takes time, and fails in a folder of another user.
-	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, w.Main)
+	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, b.Main)
 	environment = append(offline(), environment...)
-	if w.System != "" {
-		environment = append(environment, "GOOS="+w.System)
+	if b.System != "" {
+		environment = append(environment, "GOOS="+b.System)
 	}
-	output, err := w.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
+	output, err := b.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
 	if p := moduleProblem(output); err != nil && p != nil {
 		return p
 	}
 	err = problem(err, output, "it does not compile", fmt.Sprintf("building took longer than %s", buildTimeout))
 	if p, ok := errors.AsType[*Problem](err); ok && len(p.Diagnostics) > 0 {
-		p.Diagnostics = append(p.Diagnostics, w.excluded()...)
+		p.Diagnostics = append(p.Diagnostics, b.excluded()...)
 	}
 	return err
 }
@@ -219,7 +219,7 @@ type tool struct {
 }
 
 // tool runs a program of the grader and returns its messages, with positions relative to the submission's folder.
-func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error) {
+func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error) {
 	path, err := exec.LookPath(t.path)
 	if err != nil && t.path == "go" {
 		return "", &EnvironmentError{Reason: gobuild.ErrNoGo.Error()}
@@ -227,11 +227,11 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
 	}
-	dir, err := w.toolDir()
+	dir, err := b.toolDir()
 	if err != nil {
 		return "", err
 	}
-	if dir != w.Dir {
+	if dir != b.Dir {
 		t.environment = append(t.environment, "PWD="+dir) // makes the go command use the same path of the folder
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
@@ -241,12 +241,12 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if t.stderr != nil {
 		stderr = io.MultiWriter(output, t.stderr)
 	}
-	p, err := w.Scope.Start(process.Spec{
+	p, err := b.Scope.Start(process.Spec{
 		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
 		// Temporary files of the go command are in the run's folder, which is removed with the run, whatever ends it.
-		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
+		Env: append(t.environment, "GOTMPDIR="+b.Scope.Dir),
 		// Usually a cluster starts at the same time, which takes longer and must not wait for the build.
-		Background: !w.Urgent,
+		Background: !b.Urgent,
 	})
 	if err != nil {
 		return "", err
@@ -257,12 +257,12 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 
 // toolDir returns the submission's folder for a program of the grader. The go command passes controller-gen paths in
 // JSON, which can't hold a name that is not UTF-8: such a folder gets a link.
-func (w *Builder) toolDir() (string, error) {
-	if utf8.ValidString(w.Dir) {
-		return w.Dir, nil
+func (b *Builder) toolDir() (string, error) {
+	if utf8.ValidString(b.Dir) {
+		return b.Dir, nil
 	}
-	link := filepath.Join(w.Scope.Dir, "submission")
-	if err := os.Symlink(w.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
+	link := filepath.Join(b.Scope.Dir, "submission")
+	if err := os.Symlink(b.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", environmentError(fmt.Errorf("linking the submission: %w", err))
 	}
 	return link, nil

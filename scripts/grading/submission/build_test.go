@@ -78,12 +78,12 @@ func TestBuildProblems(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := builder(t, samples.Lay(t, test.files))
-			err := w.Fetch(t.Context(), func(int, int) {})
+			b := builder(t, samples.Lay(t, test.files))
+			err := b.Fetch(t.Context(), func(int, int) {})
 			if (err != nil) != test.fetch {
 				t.Fatalf("Fetch() error = %v", err)
 			}
-			for _, err := range slices.Compact([]error{w.Build(t.Context()), err}) {
+			for _, err := range slices.Compact([]error{b.Build(t.Context()), err}) {
 				if err == nil {
 					continue
 				}

@@ -19,13 +19,13 @@ const generatedCopies = "zz_generated.deepcopy"
 // copyNotices finds generated code that is older than its types: a copy of an object shares the fields that such code
 // leaves out, so a change of the copy changes the original, which may be in the cache. The compiler reports files that
 // can't be parsed.
-func (w *Builder) copyNotices() (notices []string) {
-	for _, folder := range w.sources.folders() {
-		for _, name := range w.sources[folder] {
+func (b *Builder) copyNotices() (notices []string) {
+	for _, folder := range b.sources.folders() {
+		for _, name := range b.sources[folder] {
 			if !strings.HasPrefix(path.Base(name), generatedCopies) {
 				continue
 			}
-			if what := w.leftOut(name, w.sources[folder]); what != "" {
+			if what := b.uncopied(name, b.sources[folder]); what != "" {
 				notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, "+
 					"which copies then share: run `make generate`", name, what))
 			}
@@ -34,9 +34,9 @@ func (w *Builder) copyNotices() (notices []string) {
 	return notices
 }
 
-// leftOut returns the name of a field or a type that generated code does not copy, or an empty string if it copies all.
-func (w *Builder) leftOut(generated string, sources []string) string {
-	copied := w.parse(generated)
+// uncopied returns the name of a field or a type that generated code does not copy, or an empty string if it copies all.
+func (b *Builder) uncopied(generated string, sources []string) string {
+	copied := b.parse(generated)
 	if copied == nil {
 		return ""
 	}
@@ -61,7 +61,7 @@ func (w *Builder) leftOut(generated string, sources []string) string {
 		if name == generated || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		if file := w.parse(name); file != nil {
+		if file := b.parse(name); file != nil {
 			collect(file, types, handmade)
 		}
 	}
@@ -75,7 +75,7 @@ func (w *Builder) leftOut(generated string, sources []string) string {
 			_, isStruct := local.(*ast.StructType)
 			for _, fieldName := range namesOf(field) {
 				switch {
-				case sharing(field.Type, types) && !mentions[name][fieldName]:
+				case sharesMemory(field.Type, types) && !mentions[name][fieldName]:
 					return name + "." + fieldName
 				case isStruct && needsCopy(baseName(field.Type), types, map[string]bool{}) && mentions[baseName(field.Type)] == nil &&
 					!handmade[baseName(field.Type)]:
@@ -87,8 +87,8 @@ func (w *Builder) leftOut(generated string, sources []string) string {
 	return ""
 }
 
-func (w *Builder) parse(name string) *ast.File {
-	content, err := w.ReadFile(name)
+func (b *Builder) parse(name string) *ast.File {
+	content, err := b.ReadFile(name)
 	if err != nil {
 		return nil
 	}
@@ -117,9 +117,9 @@ func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool
 	}
 }
 
-// sharing reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice or a
+// sharesMemory reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice or a
 // map.
-func sharing(field ast.Expr, types map[string]ast.Expr) bool {
+func sharesMemory(field ast.Expr, types map[string]ast.Expr) bool {
 	for range types { // named types of named types, and no circles
 		name, ok := field.(*ast.Ident)
 		if !ok || types[name.Name] == nil {
@@ -145,7 +145,7 @@ func needsCopy(name string, types map[string]ast.Expr, seen map[string]bool) boo
 	}
 	seen[name] = true
 	return slices.ContainsFunc(structure.Fields.List, func(field *ast.Field) bool {
-		return sharing(field.Type, types) || needsCopy(baseName(field.Type), types, seen)
+		return sharesMemory(field.Type, types) || needsCopy(baseName(field.Type), types, seen)
 	})
 }
 

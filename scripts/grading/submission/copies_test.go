@@ -38,9 +38,9 @@ type (
 func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
-	w := builder(t, dir)
-	copies := generateCopies(t, w)
-	if got := w.copyNotices(); len(got) > 0 {
+	b := builder(t, dir)
+	copies := generateCopies(t, b)
+	if got := b.copyNotices(); len(got) > 0 {
 		t.Errorf("got notices %q for\n%s", got, copies)
 	}
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -78,19 +78,19 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 }
 
 // generateCopies runs controller-gen, and returns the code that it generated.
-func generateCopies(t *testing.T, w *Builder) string {
+func generateCopies(t *testing.T, b *Builder) string {
 	t.Helper()
-	output, err := w.tool(t.Context(), tool{
-		path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout,
+	output, err := b.tool(t.Context(), tool{
+		path: b.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	content, err := os.ReadFile(filepath.Join(w.Dir, "api", "v1", "zz_generated.deepcopy.go"))
+	content, err := os.ReadFile(filepath.Join(b.Dir, "api", "v1", "zz_generated.deepcopy.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Submission, err = Open(w.Dir, ""); err != nil { // which now has one more file
+	if b.Submission, err = Open(b.Dir, ""); err != nil { // which now has one more file
 		t.Fatal(err)
 	}
 	return string(content)

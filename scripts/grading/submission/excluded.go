@@ -20,7 +20,7 @@ var tagsFlag = regexp.MustCompile(`\s-{1,2}tags[= ]["']?([\w.]+(?:,[\w.]+)*)`)
 // excluded returns the files that the project's own build compiles and grading does not: those that need cgo, and those
 // that need build tags which its Makefile or Dockerfile sets. Undefined names may be declared in these files.
 func (s *Submission) excluded() (files []report.Diagnostic) {
-	ours, tagged := s.buildContext(), s.buildContext()
+	standard, tagged := s.buildContext(), s.buildContext()
 	tagged.BuildTags = s.buildTags()
 	withCgo := tagged
 	withCgo.CgoEnabled = true
@@ -30,11 +30,11 @@ func (s *Submission) excluded() (files []report.Diagnostic) {
 			pkg, _ := context.ImportDir(filepath.Join(s.Dir, filepath.FromSlash(folder)), 0)
 			return slices.Concat(pkg.GoFiles, pkg.CgoFiles)
 		}
-		here, withTags := compiled(ours), compiled(tagged)
+		graded, withTags := compiled(standard), compiled(tagged)
 		for _, name := range compiled(withCgo) {
 			file := report.Diagnostic{File: path.Join(folder, name)}
 			switch {
-			case slices.Contains(here, name):
+			case slices.Contains(graded, name):
 				continue
 			case slices.Contains(withTags, name):
 				file.Message = "this file is left out, because grading sets no build tags: remove its //go:build line"

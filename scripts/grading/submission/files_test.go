@@ -31,7 +31,7 @@ var special = map[string]struct {
 		func(file string) error { return os.Symlink("../../../../../../etc/passwd", file) },
 		"outside of the submission's folder",
 	},
-	"link to itself": {func(file string) error { return os.Symlink(filepath.Base(file), file) }, "a link that leads to itself"},
+	"link to itself": {func(file string) error { return os.Symlink(filepath.Base(file), file) }, "a symbolic link to itself"},
 	"socket":         {listen, "a socket"},
 	"folder":         {func(file string) error { return os.Mkdir(file, 0o700) }, "a folder"},
 	"a sparse 100 MB": {func(file string) error {
@@ -150,8 +150,8 @@ func TestSurvey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Builder{Submission: opened}
-	if got, want := w.packages(), []string{"./", "./api/v1"}; !slices.Equal(got, want) {
+	b := &Builder{Submission: opened}
+	if got, want := b.packages(), []string{"./", "./api/v1"}; !slices.Equal(got, want) {
 		t.Errorf("packages() = %q, want %q", got, want)
 	}
 }
@@ -166,20 +166,20 @@ func TestFolderNameThatIsNotUTF8(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := builder(t, dir)
-	if err := w.Build(t.Context()); err != nil {
+	b := builder(t, dir)
+	if err := b.Build(t.Context()); err != nil {
 		t.Errorf("Build() error = %v", err)
 	}
-	if _, err := w.Generate(t.Context()); err != nil {
+	if _, err := b.Generate(t.Context()); err != nil {
 		t.Errorf("Generate() error = %v", err)
 	}
-	if err := w.layOut(filepath.Join(t.TempDir(), "deploy")); err != nil {
+	if err := b.layOut(filepath.Join(t.TempDir(), "deploy")); err != nil {
 		t.Errorf("layOut() error = %v", err)
 	}
-	if err := w.Copy(filepath.Join(t.TempDir(), "copy")); err != nil {
+	if err := b.Copy(filepath.Join(t.TempDir(), "copy")); err != nil {
 		t.Errorf("Copy() error = %v", err)
 	}
-	if found := w.elsewhere("in %s", "ConfigMap"); found != "in config/default/map.yaml" {
+	if found := b.elsewhere("in %s", "ConfigMap"); found != "in config/default/map.yaml" {
 		t.Errorf("elsewhere() = %q", found)
 	}
 }
@@ -191,11 +191,11 @@ func TestSubmissionFolderNameThatIsNotUTF8(t *testing.T) {
 	if err := os.Rename(samples.Lay(t, program+marker), dir); err != nil {
 		t.Fatal(err)
 	}
-	w := builder(t, dir)
-	if err := w.Build(t.Context()); err != nil {
+	b := builder(t, dir)
+	if err := b.Build(t.Context()); err != nil {
 		t.Errorf("Build() error = %v", err)
 	}
-	if got, err := w.Generate(t.Context()); err != nil || len(got.ClusterRoles) != 1 {
+	if got, err := b.Generate(t.Context()); err != nil || len(got.ClusterRoles) != 1 {
 		t.Errorf("Generate() = %+v, error = %v", got, err)
 	}
 }
@@ -250,7 +250,7 @@ func TestReadFilePaths(t *testing.T) {
 		{path: "out", refused: "but is outside of the submission's folder"},
 		{path: "outDir/secret", refused: "but is outside of the submission's folder"},
 		{path: "absolute", refused: "but is outside of the submission's folder"},
-		{path: "loop", refused: "but is a link that leads to itself"},
+		{path: "loop", refused: "but is a symbolic link to itself"},
 	} {
 		content, err := s.ReadFile(test.path)
 		switch {

@@ -49,25 +49,25 @@ var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-
 
 // AskFlags asks the built program for its flags, with -h, because the program would exit if it got an unknown flag. The
 // report shows the result as the arguments with which the operator was started.
-func (w *Builder) AskFlags(ctx context.Context) error {
-	w.Launch = w.deployed()
-	if w.System != "" && w.System != runtime.GOOS {
+func (b *Builder) AskFlags(ctx context.Context) error {
+	b.Launch = b.deployed()
+	if b.System != "" && b.System != runtime.GOOS {
 		return nil // it can't run here
 	}
-	known, err := w.help(ctx)
+	known, err := b.help(ctx)
 	if err != nil {
 		return err
 	}
-	w.Launch.Known = known
+	b.Launch.Known = known
 	for _, names := range portFlags {
 		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
-			w.Launch.Flags = append(w.Launch.Flags, "--"+names[i]+"=0")
+			b.Launch.Flags = append(b.Launch.Flags, "--"+names[i]+"=0")
 		}
 	}
 	for name, flag := range map[string]*string{
-		WebhookPortFlag: &w.Launch.WebhookPort, kubeconfigFlag: &w.Launch.Kubeconfig, SecurePortFlag: &w.Launch.SecurePort,
-		"tls-cert-file": &w.Launch.Certificate, "tls-private-key-file": &w.Launch.CertificateKey,
-		"data-dir": &w.Launch.DataDir, "etcd-servers": &w.Launch.EtcdServers,
+		WebhookPortFlag: &b.Launch.WebhookPort, kubeconfigFlag: &b.Launch.Kubeconfig, SecurePortFlag: &b.Launch.SecurePort,
+		"tls-cert-file": &b.Launch.Certificate, "tls-private-key-file": &b.Launch.CertificateKey,
+		"data-dir": &b.Launch.DataDir, "etcd-servers": &b.Launch.EtcdServers,
 	} {
 		if slices.Contains(known, name) {
 			*flag = "--" + name
@@ -75,7 +75,7 @@ func (w *Builder) AskFlags(ctx context.Context) error {
 	}
 	for _, name := range delegationFlags {
 		if slices.Contains(known, name) {
-			w.Launch.DelegationKubeconfigs = append(w.Launch.DelegationKubeconfigs, "--"+name)
+			b.Launch.DelegationKubeconfigs = append(b.Launch.DelegationKubeconfigs, "--"+name)
 		}
 	}
 	return nil
@@ -83,18 +83,18 @@ func (w *Builder) AskFlags(ctx context.Context) error {
 
 // help runs the program with -h, without access to any cluster, and returns the flags in its help. A program that does
 // something else has none.
-func (w *Builder) help(ctx context.Context) (flags []string, err error) {
-	home := w.Home()
+func (b *Builder) help(ctx context.Context) (flags []string, err error) {
+	home := b.Home()
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the operator's home: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, helpTimeout, errTooLong)
 	defer cancel()
 	output := limited.NewOutput(outputLimit)
-	p, err := w.Scope.Start(process.Spec{
-		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
+	p, err := b.Scope.Start(process.Spec{
+		Name: "the operator", Path: b.Program(), Args: append(slices.Clone(b.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
 		// Not in the background, where it might get no time at all. Checks would then report that it has no flags.
-		Env: w.Variables(os.DevNull), Contained: true, Walls: w.Walls(nil, nil),
+		Env: b.Variables(os.DevNull), Contained: true, Walls: b.Walls(nil, nil),
 	})
 	if err != nil {
 		return nil, err

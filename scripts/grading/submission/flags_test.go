@@ -55,14 +55,14 @@ func TestFlagsOfAProgram(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := builder(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\n"+
+			b := builder(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\n"+
 				"var _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
 			began := time.Now()
-			if err := w.Build(t.Context()); err != nil {
+			if err := b.Build(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if takes := w.Launch.WebhookPort != ""; !slices.Equal(w.Launch.Flags, test.flags) || takes != test.port {
-				t.Errorf("got flags %q, want %q; has a flag for the webhook port: %t", w.Launch.Flags, test.flags, takes)
+			if takes := b.Launch.WebhookPort != ""; !slices.Equal(b.Launch.Flags, test.flags) || takes != test.port {
+				t.Errorf("got flags %q, want %q; has a flag for the webhook port: %t", b.Launch.Flags, test.flags, takes)
 			}
 			if took := time.Since(began); strings.Contains(test.name, "never ends") && took < helpTimeout {
 				t.Errorf("Build() returned after only %s", took)

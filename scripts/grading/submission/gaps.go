@@ -18,10 +18,10 @@ import (
 // does not have: manifests in places where they are not read, and changes that kustomize makes to them. operator is
 // true if the operator runs. Otherwise only its API is graded. converted is true if its webhook converts between
 // versions.
-func (w *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string) {
+func (b *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
-			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
+			b.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
 	}
 	for _, definition := range m.Definitions {
 		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
@@ -32,9 +32,9 @@ func (w *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string
 	}
 	if operator && len(m.ClusterRoles)+len(m.Roles) == 0 {
 		notices = append(notices, "it may do nothing: there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"+
-			w.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
+			b.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
 	}
-	if !operator && w.generatorOptions()["crd"]["maxDescLen"] == "0" {
+	if !operator && b.generatorOptions()["crd"]["maxDescLen"] == "0" {
 		notices = append(notices, "its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), "+
 			"and so does grading: `kubectl explain` has none to show")
 	}
@@ -57,11 +57,11 @@ const searched = 500
 
 // elsewhere formats the text with the name of the first YAML file of the submission that has an object of one of these
 // kinds. It returns an empty string if there is none.
-func (w *Builder) elsewhere(text string, kinds ...string) string {
+func (b *Builder) elsewhere(text string, kinds ...string) string {
 	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
 	found, read := "", 0
 	// Files that can't be read are ignored.
-	_ = w.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
+	_ = b.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
 		switch {
 		case found != "" || read == searched:
 			return fs.SkipAll
@@ -71,7 +71,7 @@ func (w *Builder) elsewhere(text string, kinds ...string) string {
 			return nil
 		}
 		read++
-		if content, err := w.ReadFile(name); err == nil && kind.Match(content) {
+		if content, err := b.ReadFile(name); err == nil && kind.Match(content) {
 			found = fmt.Sprintf(text, name)
 		}
 		return nil

@@ -58,12 +58,12 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := builder(t, samples.Lay(t, test.files))
-			manifests, err := w.Generate(t.Context())
+			b := builder(t, samples.Lay(t, test.files))
+			manifests, err := b.Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := w.Gaps(manifests, test.operator, false); !slices.Equal(got, test.notices) {
+			if got := b.Gaps(manifests, test.operator, false); !slices.Equal(got, test.notices) {
 				t.Errorf("got notices  %q\nwant notices %q", got, test.notices)
 			}
 		})

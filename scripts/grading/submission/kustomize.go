@@ -31,16 +31,16 @@ const (
 // Kustomize renders the submission's manifests as `make deploy` does: config/default, with kustomize and the manifests
 // that Generate made from the markers. kubectl is a program that runs kubectl when its first argument is "kubectl". If
 // kustomize can't build the manifests, the error is a *Problem.
-func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
-	dir := filepath.Join(w.Scope.Dir, "deploy")
-	if err := w.layOut(dir); err != nil {
+func (b *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
+	dir := filepath.Join(b.Scope.Dir, "deploy")
+	if err := b.layOut(dir); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, kustomizeTimeout, errTooLong)
 	defer cancel()
 	output := limited.NewOutput(deployedLimit)
 	mistakes := limited.NewOutput(outputLimit)
-	p, err := w.Scope.Start(process.Spec{
+	p, err := b.Scope.Start(process.Spec{
 		Name: "kustomize", Path: kubectl, Args: []string{"kubectl", "kustomize", filepath.Join(dir, "config", "default")},
 		Dir: dir, Env: kustomizeEnvironment(dir), Stdout: output, Stderr: mistakes,
 	})
@@ -74,19 +74,19 @@ func kustomizeEnvironment(home string) []string {
 
 // layOut copies the files of the submission that kustomize reads, and overwrites them with the manifests that are
 // generated from the markers.
-func (w *Builder) layOut(dir string) error {
+func (b *Builder) layOut(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("laying out the manifests: %w", err)
 	}
-	if _, err := w.ReadFile("config/default/kustomization.yaml"); errors.Is(err, fs.ErrNotExist) {
+	if _, err := b.ReadFile("config/default/kustomization.yaml"); errors.Is(err, fs.ErrNotExist) {
 		return &Problem{Reason: "there is no config/default, so it can't be deployed: kubebuilder's layout has one"}
 	}
-	if err := w.layOutKustomizations(dir); err != nil {
+	if err := b.layOutKustomizations(dir); err != nil {
 		return err
 	}
 	config := filepath.Join(dir, "config")
 	files := map[string][]byte{}
-	for _, object := range w.generated {
+	for _, object := range b.generated {
 		content, err := yaml.Marshal(object.Object)
 		if err != nil {
 			return fmt.Errorf("laying out the manifests: %w", err)

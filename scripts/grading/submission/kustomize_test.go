@@ -71,7 +71,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		return asked.Load() - before, cloned, string(output)
 	}
 	for _, test := range []struct {
-		named, why string
+		named, message string
 	}{
 		{"http://operators.invalid/map.yaml", "127.0.0.1:0"},
 		{"https://operators.invalid/map.yaml", "127.0.0.1:0"},
@@ -82,7 +82,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 			t.Errorf("with this machine's environment, kustomize does not try to download %s: %s", test.named, message)
 		}
 		proxied, cloned, message := download(test.named, kustomizeEnvironment(t.TempDir()))
-		if proxied > 0 || cloned || !strings.Contains(message, test.why) {
+		if proxied > 0 || cloned || !strings.Contains(message, test.message) {
 			t.Errorf("%s: the proxy got %d requests, git was called: %t, message: %s", test.named, proxied, cloned, message)
 		}
 	}

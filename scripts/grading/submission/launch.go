@@ -113,9 +113,9 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 // Variables returns the environment of the program as a process of this machine: the variables of its Deployment, those
 // of every operator, and more, as NAME=value. Later ones replace earlier ones of the same name. The only variable of
 // the user's environment is PATH: the program gets no home folder, no other kubeconfig and no proxy.
-func (w *Builder) Variables(kubeconfig string, more ...string) (all []string) {
-	home := w.Home()
-	for _, variable := range slices.Concat(w.Launch.Environment,
+func (b *Builder) Variables(kubeconfig string, more ...string) (all []string) {
+	home := b.Home()
+	for _, variable := range slices.Concat(b.Launch.Environment,
 		[]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + kubeconfig}, more) {
 		name, _, _ := strings.Cut(variable, "=")
 		all = append(slices.DeleteFunc(all, func(other string) bool { return strings.HasPrefix(other, name+"=") }), variable)
@@ -124,7 +124,7 @@ func (w *Builder) Variables(kubeconfig string, more ...string) (all []string) {
 }
 
 // Exchange returns a folder in which the operator and the checks of its lab may write.
-func (w *Builder) Exchange() string { return filepath.Join(w.Scope.Dir, "exchange") }
+func (b *Builder) Exchange() string { return filepath.Join(b.Scope.Dir, "exchange") }
 
 // Home returns the operator's home folder, which is its folder for temporary files as well.
-func (w *Builder) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }
+func (b *Builder) Home() string { return filepath.Join(b.Scope.Dir, "tmp") }

@@ -60,9 +60,9 @@ type Manifests struct {
 
 // Generate generates the manifests from the submission's markers. Manifests that were committed below config/ are used
 // only if the markers generate nothing. If the two differ, a notice says so. An error of the submission is a *Problem.
-func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
-	committed, committedErr := w.committed()
-	notices, err := w.markerNotices(ctx)
+func (b *Builder) Generate(ctx context.Context) (*Manifests, error) {
+	committed, committedErr := b.committed()
+	notices, err := b.markerNotices(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,10 @@ func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	if committedErr == nil && len(committed.APIServices) > 0 {
 		generators = []string{"rbac"} // its server may use numbers that a CustomResourceDefinition can't define
 	}
-	generated, message, err := w.generate(ctx, generators...)
+	generated, message, err := b.generate(ctx, generators...)
 	if _, wrong := errors.AsType[*Problem](err); wrong && committedErr == nil {
-		if used := w.instead(ctx, committed, message); used != nil {
-			generated, err = used, nil
+		if replacement := b.fallback(ctx, committed, message); replacement != nil {
+			generated, err = replacement, nil
 		}
 	} else if err == nil {
 		if committedErr != nil {
@@ -86,19 +86,19 @@ func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	generated.Notices = slices.Concat(notices, w.copyNotices(), generated.Notices)
+	generated.Notices = slices.Concat(notices, b.copyNotices(), generated.Notices)
 	return generated, nil
 }
 
 // generate runs generators of controller-gen on the packages of the module, without nested modules. If it fails,
 // message is the first line of its output.
-func (w *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
-	options := w.generatorOptions()
+func (b *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
+	options := b.generatorOptions()
 	var args []string
 	for _, generator := range generators {
-		args = append(args, options.of(generator))
+		args = append(args, options.argument(generator))
 	}
-	packages := w.packages()
+	packages := b.packages()
 	if len(packages) == 0 {
 		return &Manifests{}, "", nil
 	}
@@ -107,13 +107,13 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 	}
 	// It writes to its standard output, because file names come from the markers and might point anywhere.
 	args = append(args, "output:stdout")
-	kept := w.keptManifests(args)
+	kept := b.keptManifests(args)
 	if content, err := os.ReadFile(kept); err == nil {
-		generated, err = w.taken(content)
+		generated, err = b.parseGenerated(content)
 		return generated, "", err
 	}
 	content := limited.NewOutput(generatedLimit)
-	output, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
+	output, err := b.tool(ctx, tool{path: b.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
 	if err := problem(err, output, "no manifests can be generated from its markers",
 		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
 		return nil, firstLine(output), err
@@ -123,32 +123,32 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 			"leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
 		return nil, tooMuch, &Problem{Reason: tooMuch}
 	}
-	if generated, err = w.taken(content.Bytes()); err != nil {
+	if generated, err = b.parseGenerated(content.Bytes()); err != nil {
 		return nil, "", err
 	}
 	return generated, "", environmentError(keepManifests(kept, content.Bytes()))
 }
 
-// taken parses the manifests that controller-gen has printed.
-func (w *Builder) taken(printed []byte) (*Manifests, error) {
+// parseGenerated parses the manifests that controller-gen has printed.
+func (b *Builder) parseGenerated(printed []byte) (*Manifests, error) {
 	objects, err := decodeYAML(bytes.NewReader(printed))
 	if err != nil {
 		return nil, fmt.Errorf("reading the output of controller-gen: %w", err)
 	}
 	generated := &Manifests{}
-	if err := generated.take(objects); err != nil {
+	if err := generated.add(objects); err != nil {
 		return nil, fmt.Errorf("reading the output of controller-gen: %w", err)
 	}
-	w.generated = objects
+	b.generated = objects
 	return generated, nil
 }
 
 // packages returns the module's packages as arguments of the go command, without those that exist only for tests or for
 // another system.
-func (w *Builder) packages() (packages []string) {
-	for _, folder := range w.sources.folders() {
+func (b *Builder) packages() (packages []string) {
+	for _, folder := range b.sources.folders() {
 		// controller-gen reports other errors of a package.
-		if pkg, err := w.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
+		if pkg, err := b.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
 			continue
 		}
 		packages = append(packages, inModule(folder))
@@ -156,13 +156,13 @@ func (w *Builder) packages() (packages []string) {
 	return packages
 }
 
-// instead returns the manifests that are used when controller-gen fails on the markers. The syntax of webhook markers
+// fallback returns the manifests that are used when controller-gen fails on the markers. The syntax of webhook markers
 // has changed since 2020: if all other markers can be read, only the webhooks are taken from the committed files.
-// instead returns nil if nothing is committed, or if a marker with today's syntax is wrong, because the committed files
+// fallback returns nil if nothing is committed, or if a marker with today's syntax is wrong, because the committed files
 // do not reflect such a marker.
-func (w *Builder) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
+func (b *Builder) fallback(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.Webhooks) > 0 && message != "" {
-		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
+		if generated, _, err := b.generate(ctx, "rbac", "crd"); err == nil {
 			if !lacksArguments(message) {
 				return nil
 			}
@@ -293,14 +293,14 @@ func (s *Submission) committed() (*Manifests, error) {
 		return nil, err
 	}
 	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != DefinitionKind })
-	return m, m.take(append(definitions, roles...))
+	return m, m.add(append(definitions, roles...))
 }
 
 // DefinitionKind is the kind of objects that define kinds.
 const DefinitionKind = "CustomResourceDefinition"
 
-// take adds definitions, roles and webhooks to the manifests.
-func (m *Manifests) take(objects []*unstructured.Unstructured) error {
+// add adds definitions, roles and webhooks to the manifests.
+func (m *Manifests) add(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		var err error
 		switch object.GetKind() {

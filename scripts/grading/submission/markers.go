@@ -24,12 +24,12 @@ const markersTimeout = 30 * time.Second
 
 // markerNotices returns notices about comments that look like markers but are not: controller-gen ignores them
 // silently.
-func (w *Builder) markerNotices(ctx context.Context) ([]string, error) {
-	suspects := w.suspects()
+func (b *Builder) markerNotices(ctx context.Context) ([]string, error) {
+	suspects := b.suspects()
 	if len(suspects) == 0 {
 		return nil, nil
 	}
-	known, err := w.knownMarkers(ctx)
+	known, err := b.knownMarkers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func looksLikeMarker(comment string) bool {
 // names, as in kubebuilder:resource:scope=Cluster.
 type knownMarkers map[string]bool
 
-func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
+func (b *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	content := limited.NewOutput(outputLimit)
-	output, err := w.tool(ctx, tool{
-		path: w.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},
+	output, err := b.tool(ctx, tool{
+		path: b.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},
 		environment: offline(), timeout: markersTimeout, stdout: content,
 	})
 	if err != nil {
@@ -115,16 +115,16 @@ func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	return known, nil
 }
 
-// ours is the prefix of controller-gen's markers. Other markers belong to other tools, unless they nearly match one of
+// ownFamily is the prefix of controller-gen's markers. Other markers belong to other tools, unless they nearly match one of
 // controller-gen's.
-const ours = "kubebuilder"
+const ownFamily = "kubebuilder"
 
 // foreignMarkers lists prefixes of markers that begin with kubebuilder's name but belong to other tools.
 var foreignMarkers = []string{"kubebuilder:scaffold", "kubebuilder:docs-gen", "kubebuilder:featuregate"}
 
-// nearly is the maximum number of letters by which a misspelled marker of no known family may differ from the intended
+// maxTypos is the maximum number of letters by which a misspelled marker of no known family may differ from the intended
 // one.
-const nearly = 2
+const maxTypos = 2
 
 // judge describes what is wrong with a comment that looks like a marker, and what was probably meant. It returns an
 // empty string if nothing is wrong.
@@ -148,9 +148,9 @@ func (k knownMarkers) judge(comment string) string {
 	case slices.ContainsFunc(foreignMarkers, func(other string) bool { return strings.HasPrefix(name, other) }):
 		return ""
 	}
-	meant, away := k.nearest(strings.TrimSpace(name))
+	suggestion, distance := k.nearest(strings.TrimSpace(name))
 	family, _, _ := strings.Cut(name, ":")
-	if levenshtein.ComputeDistance(family, ours) > nearly && (away > nearly || away >= len(name)/2) {
+	if levenshtein.ComputeDistance(family, ownFamily) > maxTypos && (distance > maxTypos || distance >= len(name)/2) {
 		return ""
 	}
 	text := fmt.Sprintf("controller-gen does not know the marker %q, and ignores it", strings.TrimSpace(name))
@@ -162,13 +162,13 @@ func (k knownMarkers) judge(comment string) string {
 		return fmt.Sprintf("%s: write `// +%s=%s`, without spaces around the equals sign",
 			text, strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	if away > max(nearly, len(meant)/4) {
+	if distance > max(maxTypos, len(suggestion)/4) {
 		return text
 	}
 	if valued {
-		meant += "=" + value
+		suggestion += "=" + value
 	}
-	return fmt.Sprintf("%s: did you mean `// +%s`?", text, meant)
+	return fmt.Sprintf("%s: did you mean `// +%s`?", text, suggestion)
 }
 
 // knows reports whether a marker is known by its whole name, or without its last part, which is then the name of an
@@ -183,23 +183,23 @@ func (k knownMarkers) knows(name string) bool {
 
 // nearest returns the known marker that differs from a name by the fewest letters, with the argument at the end of the
 // name.
-func (k knownMarkers) nearest(name string) (marker string, away int) {
-	away = -1
+func (k knownMarkers) nearest(name string) (marker string, distance int) {
+	distance = -1
 	before, last, _ := cutLast(name, ":")
 	for _, candidate := range slices.Sorted(maps.Keys(k)) {
-		distance, meant := apart(name, candidate), candidate
-		if argued := k[candidate]; argued && apart(before, candidate) < distance {
-			distance, meant = apart(before, candidate), candidate+":"+last
+		candidateDistance, suggestion := editDistance(name, candidate), candidate
+		if argued := k[candidate]; argued && editDistance(before, candidate) < candidateDistance {
+			candidateDistance, suggestion = editDistance(before, candidate), candidate+":"+last
 		}
-		if distance < away || away < 0 {
-			marker, away = meant, distance
+		if candidateDistance < distance || distance < 0 {
+			marker, distance = suggestion, candidateDistance
 		}
 	}
-	return marker, away
+	return marker, distance
 }
 
-// apart returns the number of letters by which two names differ. It ignores case.
-func apart(a, b string) int {
+// editDistance returns the number of letters by which two names differ. It ignores case.
+func editDistance(a, b string) int {
 	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }
 

@@ -68,23 +68,23 @@ func isCached(cache string, m modulepath.Version) bool {
 // the module cache: go.mod and go.sum stay as they were submitted, and the checksums in go.sum must match. progress
 // receives how many modules were started, and an estimate of the total, or 0. If a download fails, the error is a
 // *EnvironmentError.
-func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) error {
+func (b *Builder) Fetch(ctx context.Context, progress func(done, total int)) error {
 	environment := gobuild.Environment()
-	if w.System != "" {
-		environment = append(environment, "GOOS="+w.System)
+	if b.System != "" {
+		environment = append(environment, "GOOS="+b.System)
 	}
-	if w.ProxyOnly {
+	if b.ProxyOnly {
 		environment = append(environment, proxyOnly(environment)...)
 	}
 	// All packages are listed, because controller-gen reads them all. `go list` downloads only imported modules. All
 	// modules that go.mod names would be five times as much.
 	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
-	if w.Tests {
+	if b.Tests {
 		args = append(args, "-test")
 	}
-	output, err := w.tool(ctx, tool{
+	output, err := b.tool(ctx, tool{
 		path: "go", args: append(args, "./..."), environment: environment, timeout: fetchTimeout,
-		stdout: io.Discard, stderr: &downloads{total: MissingModules(w.Dir), progress: progress},
+		stdout: io.Discard, stderr: &downloads{total: MissingModules(b.Dir), progress: progress},
 	})
 	if errors.Is(err, errTooLong) {
 		return &EnvironmentError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+

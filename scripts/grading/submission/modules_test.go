@@ -29,11 +29,11 @@ func needing(t *testing.T) string {
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+
 		"\"\n\nfunc main() { logr.Discard().Info(\"hello\") }\n")
 	requirements, sums := "", ""
-	ours, err := os.ReadFile(filepath.Join("..", "..", "go.sum"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "go.sum"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(ours)) {
+	for line := range strings.Lines(string(content)) {
 		fields := strings.Fields(line)
 		if fields[0] == needed || fields[0] == "golang.org/x/text" {
 			sums += line
@@ -76,15 +76,15 @@ func TestOnlyNeededModulesAreFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := builder(t, dir)
+	b := builder(t, dir)
 	if got := MissingModules(dir); got != 2 {
 		t.Errorf("MissingModules() = %d, want 2", got)
 	}
-	if problem := problemOf(t, w.Build(t.Context())); !strings.Contains(problem.Reason, "are not on this machine") {
+	if problem := problemOf(t, b.Build(t.Context())); !strings.Contains(problem.Reason, "are not on this machine") {
 		t.Errorf("Build() without the modules: got problem %v", problem)
 	}
 	var steps [][2]int
-	if err := w.Fetch(t.Context(), func(done, total int) { steps = append(steps, [2]int{done, total}) }); err != nil {
+	if err := b.Fetch(t.Context(), func(done, total int) { steps = append(steps, [2]int{done, total}) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(steps) != 1 || steps[0] != [2]int{1, 2} {
@@ -93,7 +93,7 @@ func TestOnlyNeededModulesAreFetched(t *testing.T) {
 	if got := MissingModules(dir); got != 1 {
 		t.Errorf("%d modules are missing, want only the one that nothing imports", got)
 	}
-	if err := w.Build(t.Context()); err != nil {
+	if err := b.Build(t.Context()); err != nil {
 		t.Error(err)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, "go.sum"))
@@ -180,14 +180,14 @@ func TestModuleWithAWrongChecksum(t *testing.T) {
 	if err := os.WriteFile(name, []byte(line+"h1:AAAA"+rest[4:]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := builder(t, dir)
-	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
+	b := builder(t, dir)
+	if environmentErr, ok := errors.AsType[*EnvironmentError](b.Fetch(t.Context(), func(int, int) {})); !ok ||
 		!strings.HasPrefix(environmentErr.Reason, "a module is not the one that go.sum names (verifying "+needed) {
 		t.Errorf("Fetch() error = %v", environmentErr)
 	}
 	// If the module is on this machine, it was verified when it was downloaded, so go.sum must be wrong.
 	t.Setenv("GOMODCACHE", filepath.Dir(filepath.Dir(strings.TrimPrefix(proxy, "file://"))))
-	if problem := problemOf(t, w.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum has another checksum") {
+	if problem := problemOf(t, b.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum has another checksum") {
 		t.Errorf("Build() problem = %v", problem)
 	}
 }
@@ -200,10 +200,10 @@ func TestHangingDownload(t *testing.T) {
 	}
 	defer listener.Close()
 	t.Setenv("GOPROXY", "http://"+listener.Addr().String())
-	w := builder(t, needing(t))
+	b := builder(t, needing(t))
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errTooLong)
 	defer cancel()
-	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(ctx, func(int, int) {})); !ok ||
+	if environmentErr, ok := errors.AsType[*EnvironmentError](b.Fetch(ctx, func(int, int) {})); !ok ||
 		!strings.HasPrefix(environmentErr.Reason, "its modules were not downloaded within 15m0s: check the connection") {
 		t.Errorf("Fetch() error = %v", environmentErr)
 	}

@@ -99,8 +99,8 @@ func (o generatorOptions) take(content []byte) {
 	}
 }
 
-// of returns a generator with its options, as an argument of controller-gen.
-func (o generatorOptions) of(generator string) string {
+// argument returns a generator with its options, as an argument of controller-gen.
+func (o generatorOptions) argument(generator string) string {
 	var options []string
 	for name, value := range o[generator] {
 		options = append(options, name+"="+value)

@@ -65,7 +65,7 @@ func TestGeneratorOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			options := opened.generatorOptions()
-			if crd, rbac := options.of("crd"), options.of("rbac"); crd != test.crd || rbac != test.rbac || options.of("webhook") != "webhook" {
+			if crd, rbac := options.argument("crd"), options.argument("rbac"); crd != test.crd || rbac != test.rbac || options.argument("webhook") != "webhook" {
 				t.Errorf("got generators %q and %q, want %q and %q", crd, rbac, test.crd, test.rbac)
 			}
 		})
@@ -77,15 +77,15 @@ func TestGroupNameWithPathTraversal(t *testing.T) {
 	t.Parallel()
 	dir := copySolution(t)
 	edit(t, filepath.Join(dir, "api", "v1", "groupversion_info.go"), "+groupName=demo.lva.io", "+groupName=../../../escaped")
-	w := builder(t, dir)
-	got, err := w.Generate(t.Context())
+	b := builder(t, dir)
+	got, err := b.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Definitions) != 1 || group(got.Definitions[0]) != "../../../escaped" {
 		t.Errorf("the definition must be left for the API server to refuse: %+v", got.Definitions)
 	}
-	if problem := problemOf(t, w.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "check +groupName") {
+	if problem := problemOf(t, b.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "check +groupName") {
 		t.Error(problem)
 	}
 }

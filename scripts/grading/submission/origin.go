@@ -101,18 +101,18 @@ func declarations(content []byte) (kept []byte) {
 
 // keptManifests returns the name of the file that caches controller-gen's output for the submission with these
 // arguments. It is empty if there is no such file.
-func (w *Builder) keptManifests(args []string) string {
-	if w.Generated == "" {
+func (b *Builder) keptManifests(args []string) string {
+	if b.Generated == "" {
 		return ""
 	}
-	origin, err := w.Origin()
-	program, statErr := os.Stat(w.ControllerGen)
+	origin, err := b.Origin()
+	program, statErr := os.Stat(b.ControllerGen)
 	if err != nil || statErr != nil || origin == "" {
 		return ""
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %q %d %s", origin, args, program.Size(), program.ModTime())
-	return filepath.Join(w.Generated, "manifests-"+hexadecimal(sum)[:32]+".yaml")
+	return filepath.Join(b.Generated, "manifests-"+hexadecimal(sum)[:32]+".yaml")
 }
 
 // keepManifests writes such a file, and removes the oldest ones.

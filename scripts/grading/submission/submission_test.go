@@ -111,11 +111,11 @@ func builder(t *testing.T, dir string) *Builder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Builder{Submission: opened, Scope: scope}
-	if w.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
+	b := &Builder{Submission: opened, Scope: scope}
+	if b.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return b
 }
 
 // problemOf returns err as a problem of the submission.
@@ -137,13 +137,13 @@ func TestBuildIgnoresTheUsersGoEnvironment(t *testing.T) {
 	t.Setenv("GOARCH", "386")
 	t.Setenv("CGO_ENABLED", "1")
 	t.Setenv("GOPROXY", "https://127.0.0.1:1")
-	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+	b := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- cmd/tagged.go --\n//go:build broken\n\npackage main\n\nvar x int = \"\"\n"+
 		"-- cmd/c.go --\n//go:build cgo\n\npackage main\n\nvar y int = \"\"\n"))
-	if err := w.Build(t.Context()); err != nil {
+	if err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.CommandContext(t.Context(), w.Program()).CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), b.Program()).CombinedOutput(); err != nil {
 		t.Errorf("the program failed: %v: %s", err, output)
 	}
 }
@@ -151,8 +151,8 @@ func TestBuildIgnoresTheUsersGoEnvironment(t *testing.T) {
 // A submission in a repository that git refuses to read (another user's, a broken one) builds all the same.
 func TestBuildDoesNotRunGit(t *testing.T) {
 	t.Parallel()
-	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
-	if err := w.Build(t.Context()); err != nil {
+	b := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
+	if err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -160,12 +160,12 @@ func TestBuildDoesNotRunGit(t *testing.T) {
 func TestBuildDownloadsNothing(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("GOMODCACHE", cache)
-	w := builder(t, filepath.Join("..", "..", "..", "solutions", "01-icecream"))
-	problem := problemOf(t, w.Build(t.Context()))
+	b := builder(t, filepath.Join("..", "..", "..", "solutions", "01-icecream"))
+	problem := problemOf(t, b.Build(t.Context()))
 	if !strings.Contains(problem.Reason, "grade it with --fetch") || len(problem.Diagnostics) == 0 {
 		t.Errorf("Build() problem = %v", problem)
 	}
-	if _, err := w.Generate(t.Context()); err != nil {
+	if _, err := b.Generate(t.Context()); err != nil {
 		t.Errorf("Generate() error = %v, want the committed manifests", err)
 	}
 	_ = filepath.WalkDir(cache, func(path string, entry fs.DirEntry, _ error) error {
@@ -184,24 +184,24 @@ func TestBuildWithACache(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n"+change), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w := builder(t, dir)
-		w.Cache = cache
-		if err := w.Build(t.Context()); err != nil {
+		b := builder(t, dir)
+		b.Cache = cache
+		if err := b.Build(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(w.Program()); err != nil {
+		if _, err := os.Stat(b.Program()); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n\nvar x int = \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := builder(t, dir)
-	w.Cache = cache
-	if err := w.Build(t.Context()); problemOf(t, err).Reason != "it does not compile" {
+	b := builder(t, dir)
+	b.Cache = cache
+	if err := b.Build(t.Context()); problemOf(t, err).Reason != "it does not compile" {
 		t.Error(err)
 	}
-	if _, err := os.Stat(w.Program()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(b.Program()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the program of the last build exists although the submission does not compile: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // the module's root. edit allows the go command to complete go.mod and go.sum from modules that are on this machine.
 // Set it only for a copy of the submission. An error of the code is a *Problem, and an error of the machine is a
 // *EnvironmentError.
-func (w *Builder) CompileTests(ctx context.Context, folder, program string, edit bool) error {
+func (b *Builder) CompileTests(ctx context.Context, folder, program string, edit bool) error {
 	args := append([]string{"test", "-c", "-vet=off"}, gobuild.Flags...)
 	args = append(args, "-ldflags=-s -w", "-o", program)
 	environment := offline()
@@ -26,7 +26,7 @@ func (w *Builder) CompileTests(ctx context.Context, folder, program string, edit
 		args = append(args, "-mod=mod")
 		environment = append(environment, "GOSUMDB=off")
 	}
-	output, err := w.tool(ctx, tool{path: "go", args: append(args, inModule(folder)), environment: environment, timeout: buildTimeout})
+	output, err := b.tool(ctx, tool{path: "go", args: append(args, inModule(folder)), environment: environment, timeout: buildTimeout})
 	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
 }
 
@@ -43,10 +43,10 @@ func TestEnvironment(assets, home string) []string {
 }
 
 // TestDependencies returns the packages that the tests of a package are compiled from, including the package itself.
-func (w *Builder) TestDependencies(ctx context.Context, folder string) ([]string, error) {
+func (b *Builder) TestDependencies(ctx context.Context, folder string) ([]string, error) {
 	packages := limited.NewOutput(outputLimit)
 	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
-	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
+	output, err := b.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
 	if err := problem(err, output, "the packages that the tests import can't be listed",
 		"listing the packages of the tests took too long"); err != nil {
 		return nil, err

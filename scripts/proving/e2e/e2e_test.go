@@ -169,7 +169,7 @@ func TestWrongSubmissionMustFailForItsReason(t *testing.T) {
 func TestSubmissionUntestableAsPodIsNotFailure(t *testing.T) {
 	t.Parallel()
 	passed := report.Check{ID: "page", Status: report.Passed}
-	untried := report.Check{ID: "leader", Status: report.Skipped, Reason: "skipped: " + protocol.NotAsAPod}
+	untried := report.Check{ID: "leader", Status: report.Skipped, Reason: "skipped: " + protocol.NeedsProcess}
 	for name, test := range map[string]struct {
 		outcome report.Outcome
 		checks  []report.Check

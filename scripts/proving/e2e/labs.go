@@ -57,7 +57,7 @@ func untriedAsAPod(result *report.Report) (untried []string) {
 	for _, check := range result.Checks {
 		switch {
 		case check.Status == report.Passed:
-		case check.Status == report.Skipped && strings.HasSuffix(check.Reason, protocol.NotAsAPod):
+		case check.Status == report.Skipped && strings.HasSuffix(check.Reason, protocol.NeedsProcess):
 			untried = append(untried, check.ID)
 		default:
 			return nil

@@ -98,8 +98,8 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 		t.Run("Gradescope, "+name, func(t *testing.T) {
 			t.Parallel()
 			results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; "+end, ".").onGradescope(t)
-			if _, there := os.Lstat(results); err == nil || !errors.Is(there, fs.ErrNotExist) || !strings.Contains(output, "The run has no result") {
-				t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, there, output)
+			if _, statErr := os.Lstat(results); err == nil || !errors.Is(statErr, fs.ErrNotExist) || !strings.Contains(output, "The run has no result") {
+				t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, statErr, output)
 			}
 		})
 		t.Run("Classroom 50, "+name, func(t *testing.T) {
@@ -107,9 +107,9 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 			j := newJob(t, "echo '"+forged+"' > result.json; echo mine > release-body.md; chmod 555 .; "+end, ".")
 			output, err := classroom50(t, python, j.dir)
 			for _, file := range []string{"result.json", "release-body.md"} {
-				if _, there := os.Lstat(filepath.Join(j.submission, file)); err == nil || !errors.Is(there, fs.ErrNotExist) ||
+				if _, statErr := os.Lstat(filepath.Join(j.submission, file)); err == nil || !errors.Is(statErr, fs.ErrNotExist) ||
 					!strings.Contains(output, "There is no result") {
-					t.Errorf("the script ended with %v, and %s exists (%v):\n%s", err, file, there, output)
+					t.Errorf("the script ended with %v, and %s exists (%v):\n%s", err, file, statErr, output)
 				}
 			}
 		})
@@ -119,8 +119,8 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 		t.Parallel()
 		j := newJob(t, "mkdir -p result.json/x; chmod 555 result.json; exit 1", ".")
 		output, err := classroom50(t, python, j.dir)
-		if _, there := os.Lstat(filepath.Join(j.submission, "result.json")); err == nil || !errors.Is(there, fs.ErrNotExist) {
-			t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, there, output)
+		if _, statErr := os.Lstat(filepath.Join(j.submission, "result.json")); err == nil || !errors.Is(statErr, fs.ErrNotExist) {
+			t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, statErr, output)
 		}
 	})
 }

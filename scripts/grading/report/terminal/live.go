@@ -19,19 +19,19 @@ import (
 // current activity and how long it has taken so far. Its methods may be called from several goroutines. It ignores
 // errors of writing, because no grade depends on its output.
 type Live struct {
-	mutex    sync.Mutex
-	w        io.Writer
-	page     *page
-	now      func() time.Time
-	active   []*activity // in the order in which they began
-	picture  rune        // the spinner's current frame
-	drawn    bool        // the last line is on the screen
-	anyCheck bool
-	anyStep  bool
-	closed   bool
-	still    func() // ends the spinner
-	options  Options
-	left     int // how many checks have not ended
+	mutex       sync.Mutex
+	w           io.Writer
+	page        *page
+	now         func() time.Time
+	active      []*activity // in the order in which they began
+	frame       rune        // the spinner's current frame
+	drawn       bool        // the last line is on the screen
+	anyCheck    bool
+	anyStep     bool
+	closed      bool
+	stopSpinner func() // ends the spinner
+	options     Options
+	left        int // how many checks have not ended
 }
 
 // activity is a step or a check in progress.
@@ -47,7 +47,7 @@ type activity struct {
 func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 	l := newLive(w, r, o, time.Now)
 	if l.page.screen.Interactive {
-		l.still = progress.Spin(l.page.screen.Unicode, l.spin)
+		l.stopSpinner = progress.Spin(l.page.screen.Unicode, l.spin)
 	}
 	return l
 }
@@ -55,8 +55,8 @@ func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
 	safe := *r
 	safe.Sanitize()
-	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}, options: o, left: len(safe.Checks)}
-	l.picture = progress.Frames(l.page.screen.Unicode)[0]
+	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stopSpinner: func() {}, options: o, left: len(safe.Checks)}
+	l.frame = progress.Frames(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l
 }
@@ -147,15 +147,15 @@ func (l *Live) Close() {
 		l.write(l.erase())
 	}
 	l.mutex.Unlock()
-	l.still()
+	l.stopSpinner()
 }
 
 // spin draws the last line with the next frame of the spinner.
-func (l *Live) spin(picture rune) {
+func (l *Live) spin(frame rune) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if !l.closed {
-		l.picture = picture
+		l.frame = frame
 		l.write(l.erase() + l.draw())
 	}
 }
@@ -217,7 +217,7 @@ func (l *Live) draw() string {
 	}
 	textWidth := p.width() - 2 - 2 - secondsWidth
 	text = p.truncate(text, textWidth)
-	return margin + p.command.Render(string(l.picture)) + " " + text +
+	return margin + p.command.Render(string(l.frame)) + " " + text +
 		spaces(textWidth, text) + spaces(2+secondsWidth, seconds) + p.faint.Render(seconds)
 }
 

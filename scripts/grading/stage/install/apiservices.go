@@ -24,17 +24,17 @@ import (
 )
 
 // CheckAPIServices returns an error for APIServices that would take over an API group of other users.
-func (in Into) CheckAPIServices(registrations []*unstructured.Unstructured) error {
-	if !in.Shared {
+func (t Target) CheckAPIServices(registrations []*unstructured.Unstructured) error {
+	if !t.Shared {
 		return nil
 	}
 	for _, registration := range registrations {
 		group, _, _ := unstructured.NestedString(registration.Object, "spec", "group")
-		if !slices.Contains(in.Groups, group) {
+		if !slices.Contains(t.Groups, group) {
 			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s serves the API group %q, "+
 				"and on a cluster that others use, too, it may serve only %s: "+
 				"change its group, or grade it on the embedded cluster",
-				registration.GetName(), group, strings.Join(in.Groups, ", "))}
+				registration.GetName(), group, strings.Join(t.Groups, ", "))}
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 // Delegate binds the operator's account to the roles of Kubernetes with which an aggregated API server authenticates
 // and authorizes users. It binds the roles that the submission's own bindings name, under its own names.
-func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
+func (t Target) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	for _, binding := range m.Delegations {
 		binding = binding.DeepCopy()
 		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
@@ -32,7 +32,7 @@ func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submis
 		if err := unstructured.SetNestedSlice(binding.Object, []any{account}, "subjects"); err != nil {
 			return err
 		}
-		if _, err := in.Apply(ctx, bound, binding); err != nil {
+		if _, err := t.Apply(ctx, bound, binding); err != nil {
 			return err
 		}
 	}

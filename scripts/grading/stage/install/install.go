@@ -39,8 +39,8 @@ const (
 // Definitions is the resource of CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Into describes the cluster into which a submission is installed, and what may be done there.
-type Into struct {
+// Target describes the cluster into which a submission is installed, and what may be done there.
+type Target struct {
 	// Config is the configuration of the account that installs.
 	Config *rest.Config
 	// Shared is true if the cluster has other users, too. Existing objects then belong to others and are not changed: a
@@ -54,11 +54,11 @@ type Into struct {
 }
 
 // allowExisting ignores the error of an existing object, unless it belongs to another owner.
-func (in Into) allowExisting(what string, err error) error {
+func (t Target) allowExisting(what string, err error) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if in.Shared {
+	if t.Shared {
 		return &ForeignObjectError{what}
 	}
 	return nil
@@ -79,24 +79,24 @@ func (e *ForeignObjectError) Error() string {
 // until they are established, and it creates a ServiceAccount with exactly the rights of the submission's roles and
 // returns a token for it. Installing again updates a cluster, and removes the webhooks that an earlier submission had
 // registered. A definition that the API server refuses is a *submission.Problem.
-func API(ctx context.Context, in Into, m *submission.Manifests) (token string, err error) {
-	client, err := kubernetes.NewForConfig(in.Config)
+func API(ctx context.Context, t Target, m *submission.Manifests) (token string, err error) {
+	client, err := kubernetes.NewForConfig(t.Config)
 	if err != nil {
 		return "", fmt.Errorf("creating a client: %w", err)
 	}
-	dynamicClient, err := dynamic.NewForConfig(in.Config)
+	dynamicClient, err := dynamic.NewForConfig(t.Config)
 	if err != nil {
 		return "", fmt.Errorf("creating a client: %w", err)
 	}
-	if !in.Shared {
+	if !t.Shared {
 		if err := removeStale(ctx, dynamicClient, m); err != nil {
 			return "", err
 		}
 	}
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return in.definitions(ctx, dynamicClient, m) })
+	both.Go(func() error { return t.definitions(ctx, dynamicClient, m) })
 	both.Go(func() (err error) {
-		if err := in.account(ctx, client, m); err != nil {
+		if err := t.account(ctx, client, m); err != nil {
 			return err
 		}
 		token, err = Token(ctx, client, submission.AccountNamespace, submission.AccountName)
@@ -116,10 +116,10 @@ func Token(ctx context.Context, client kubernetes.Interface, namespace, account 
 	return token.Status.Token, nil
 }
 
-func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
+func (t Target) definitions(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	definitions := client.Resource(Definitions)
 	for _, definition := range m.Definitions {
-		if err := in.Definition(ctx, definitions, definition, m); err != nil {
+		if err := t.Definition(ctx, definitions, definition, m); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 		if _, err := waitEstablished(ctx, definitions, definition.GetName()); err != nil {
 			return err
 		}
-		if in.Shared {
+		if t.Shared {
 			continue // there may be several API servers, which need that time
 		}
 		if err := backdate(ctx, definitions, definition.GetName()); err != nil {
@@ -140,10 +140,10 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 // Definition applies a definition to a cluster. If the API server refuses a generated definition, the committed one is
 // applied, because the submission's own `make manifests` may generate a definition that the grader's controller-gen
 // can't.
-func (in Into) Definition(
+func (t Target) Definition(
 	ctx context.Context, definitions dynamic.ResourceInterface, definition *unstructured.Unstructured, m *submission.Manifests,
 ) error {
-	_, err := in.Apply(ctx, definitions, definition)
+	_, err := t.Apply(ctx, definitions, definition)
 	refused, ok := errors.AsType[*submission.Problem](err)
 	if !ok {
 		return err
@@ -152,7 +152,7 @@ func (in Into) Definition(
 	if committed == nil {
 		return err
 	}
-	if _, err := in.Apply(ctx, definitions, committed); err != nil {
+	if _, err := t.Apply(ctx, definitions, committed); err != nil {
 		return refused
 	}
 	m.Notice("%s; what is committed in config/crd/bases was used instead", refused.Reason)
@@ -239,22 +239,22 @@ func ConditionIs(object *unstructured.Unstructured, kind, status string) bool {
 }
 
 // account creates the operator's account.
-func (in Into) account(ctx context.Context, client kubernetes.Interface, m *submission.Manifests) error {
-	if err := in.namespace(ctx, client, submission.AccountNamespace); err != nil {
+func (t Target) account(ctx context.Context, client kubernetes.Interface, m *submission.Manifests) error {
+	if err := t.namespace(ctx, client, submission.AccountNamespace); err != nil {
 		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: submission.AccountName}}
 	_, err := client.CoreV1().ServiceAccounts(submission.AccountNamespace).Create(ctx, account, metav1.CreateOptions{})
-	if err := in.allowExisting("the ServiceAccount "+submission.AccountName, err); err != nil {
+	if err := t.allowExisting("the ServiceAccount "+submission.AccountName, err); err != nil {
 		return fmt.Errorf("creating the operator's ServiceAccount: %w", err)
 	}
 	for _, role := range m.ClusterRoles {
-		if err := in.bindClusterRole(ctx, client.RbacV1(), role); err != nil {
+		if err := t.bindClusterRole(ctx, client.RbacV1(), role); err != nil {
 			return installError("the ClusterRole "+role.Name, err)
 		}
 	}
 	for _, role := range m.Roles {
-		if err := in.bindRole(ctx, client, role); err != nil {
+		if err := t.bindRole(ctx, client, role); err != nil {
 			return installError("the Role "+role.Name, err)
 		}
 	}
@@ -263,13 +263,13 @@ func (in Into) account(ctx context.Context, client kubernetes.Interface, m *subm
 
 // namespace creates a namespace. An existing one belongs to an earlier submission in a cluster of the run's own, and is
 // an error in a shared one.
-func (in Into) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
+func (t Target) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(nil)}}
 	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	if err == nil && in.NamespaceCreated != nil {
-		return in.NamespaceCreated(ctx, name)
+	if err == nil && t.NamespaceCreated != nil {
+		return t.NamespaceCreated(ctx, name)
 	}
-	if err := in.allowExisting("the namespace "+name, err); err != nil {
+	if err := t.allowExisting("the namespace "+name, err); err != nil {
 		return fmt.Errorf("creating the namespace %s: %w", name, err)
 	}
 	return nil
@@ -295,7 +295,7 @@ func installError(what string, err error) error {
 }
 
 // Apply creates or updates an object of the submission. In a shared cluster it only creates it.
-func (in Into) Apply(
+func (t Target) Apply(
 	ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	if object.GetName() == "" {
@@ -306,7 +306,7 @@ func (in Into) Apply(
 	object.SetManagedFields(nil) // the file may have been copied from a cluster
 	var made *unstructured.Unstructured
 	var err error
-	if in.Shared {
+	if t.Shared {
 		made, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
 		if apierrors.IsAlreadyExists(err) {
 			return nil, &ForeignObjectError{"the " + submission.NameOf(object)}

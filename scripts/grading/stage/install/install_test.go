@@ -37,7 +37,7 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 			if test.committed != "" {
 				m.Committed = definition(test.committed)
 			}
-			_, err := API(t.Context(), Into{Config: cluster.Config()}, m)
+			_, err := API(t.Context(), Target{Config: cluster.Config()}, m)
 			if test.problem == "" && err != nil || test.problem != "" && !strings.Contains(stagetest.ProblemOf(t, err).Reason, test.problem) {
 				t.Errorf("want an error that contains %q, got %v", test.problem, err)
 			}

@@ -17,13 +17,13 @@ import (
 
 // bindClusterRole binds the operator's account to the role. It replaces the role of an earlier submission, whose rights
 // must not help this one.
-func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole) error {
+func (t Target) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole) error {
 	role.Labels = labelled(role.Labels)
 	_, err := client.ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
-	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
+	if exists := apierrors.IsAlreadyExists(err); exists && !t.Shared {
 		_, err = client.ClusterRoles().Update(ctx, &role, metav1.UpdateOptions{})
 	}
-	if err := in.allowExisting("the ClusterRole "+role.Name, err); err != nil {
+	if err := t.allowExisting("the ClusterRole "+role.Name, err); err != nil {
 		return err
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -31,26 +31,26 @@ func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1In
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	}
 	_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	return in.allowExisting("the ClusterRoleBinding "+role.Name, err)
+	return t.allowExisting("the ClusterRoleBinding "+role.Name, err)
 }
 
 // bindRole is bindClusterRole for a role of one namespace, which it creates if it is missing. A role without a
 // namespace applies to the operator's own, as kustomize would set it.
-func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
+func (t Target) bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
 	if role.Namespace == "" {
 		role.Namespace = submission.AccountNamespace
 	}
 	role.Labels = labelled(role.Labels)
 	// An existing namespace stays as it is, whoever owns it. In a shared cluster nothing can be created in it.
-	if err := (Into{NamespaceCreated: in.NamespaceCreated}).namespace(ctx, client, role.Namespace); err != nil {
+	if err := (Target{NamespaceCreated: t.NamespaceCreated}).namespace(ctx, client, role.Namespace); err != nil {
 		return err
 	}
 	roles := client.RbacV1().Roles(role.Namespace)
 	_, err := roles.Create(ctx, &role, metav1.CreateOptions{})
-	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
+	if exists := apierrors.IsAlreadyExists(err); exists && !t.Shared {
 		_, err = roles.Update(ctx, &role, metav1.UpdateOptions{})
 	}
-	if err := in.allowExisting("the Role "+role.Namespace+"/"+role.Name, err); err != nil {
+	if err := t.allowExisting("the Role "+role.Namespace+"/"+role.Name, err); err != nil {
 		return err
 	}
 	binding := &rbacv1.RoleBinding{
@@ -58,5 +58,5 @@ func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role r
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	}
 	_, err = client.RbacV1().RoleBindings(role.Namespace).Create(ctx, binding, metav1.CreateOptions{})
-	return in.allowExisting("the RoleBinding "+role.Namespace+"/"+role.Name, err)
+	return t.allowExisting("the RoleBinding "+role.Namespace+"/"+role.Name, err)
 }

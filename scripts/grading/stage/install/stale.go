@@ -44,7 +44,7 @@ var staleResources = append(slices.Collect(maps.Values(submission.Configurations
 // removeStale removes the registrations of an earlier submission. It keeps those that this submission will replace
 // under the same name, so that a webhook or policy decides at every moment.
 func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
-	ours := func(object *unstructured.Unstructured) bool {
+	isReplaced := func(object *unstructured.Unstructured) bool {
 		same := func(other *unstructured.Unstructured) bool {
 			return submission.NameOf(other) == submission.NameOf(object)
 		}
@@ -56,7 +56,7 @@ func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Ma
 			return fmt.Errorf("listing the registrations of an earlier submission: %w", err)
 		}
 		for _, object := range registered.Items {
-			if ours(&object) {
+			if isReplaced(&object) {
 				continue
 			}
 			err := client.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})

@@ -27,17 +27,17 @@ const (
 
 // Upgrade applies definitions with all their versions to a cluster that has them with fewer, and returns when the API
 // server serves all of them. It ignores in.Shared, because the definitions are this run's own.
-func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
+func (t Target) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout,
 		fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
 	defer cancel()
-	in.Shared = false
-	client, err := dynamic.NewForConfig(in.Config)
+	t.Shared = false
+	client, err := dynamic.NewForConfig(t.Config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	for _, definition := range definitions {
-		if _, err := in.Apply(ctx, client.Resource(Definitions), definition); err != nil {
+		if _, err := t.Apply(ctx, client.Resource(Definitions), definition); err != nil {
 			return err
 		}
 		if err := awaitVersions(ctx, client, definition); err != nil {

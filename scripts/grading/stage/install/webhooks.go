@@ -16,8 +16,8 @@ import (
 
 // CheckWebhooks returns an error for webhooks that would be called for objects of other users. Without the operator,
 // these objects could no longer be changed.
-func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error {
-	if !in.Shared {
+func (t Target) CheckWebhooks(configurations []*unstructured.Unstructured) error {
+	if !t.Shared {
 		return nil
 	}
 	for _, configuration := range configurations {
@@ -27,11 +27,11 @@ func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error 
 				rule, _ := rule.(map[string]any)
 				groups, _ := rule["apiGroups"].([]any)
 				for _, group := range groups {
-					if name, _ := group.(string); !slices.Contains(in.Groups, name) {
+					if name, _ := group.(string); !slices.Contains(t.Groups, name) {
 						return &submission.Problem{Reason: fmt.Sprintf("the webhook %v has a rule for the API group %q, "+
 							"and on a cluster that others use, too, it may handle only %s: "+
 							"change its rules, or grade it on the embedded cluster",
-							webhook["name"], name, strings.Join(in.Groups, ", "))}
+							webhook["name"], name, strings.Join(t.Groups, ", "))}
 					}
 				}
 			}

@@ -115,70 +115,72 @@ func newFixture(t *testing.T) fixture {
 }
 
 // operate builds a submission, installs it in the cluster and registers its webhooks. end removes the routes to them.
-func (p fixture) operate(files string) (o *operator, end func()) {
-	p.Helper()
-	prepared, err := p.install(files).Prepare(p.Context(), p.waits)
+func (f fixture) operate(files string) (o *operator, end func()) {
+	f.Helper()
+	prepared, err := f.install(files).Prepare(f.Context(), f.failOnWait)
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
 	end = func() {
 		if err := prepared.Close(); err != nil {
-			p.Error(err)
+			f.Error(err)
 		}
 	}
-	p.Cleanup(end)
+	f.Cleanup(end)
 	return prepared.(*operator), end
 }
 
-// waits fails the test, because its operator must not have to wait.
-func (p fixture) waits(reason string) { p.Errorf("unexpected wait: %s", reason) }
+// failOnWait fails the test, because its operator must not have to wait.
+func (f fixture) failOnWait(reason string) { f.Errorf("unexpected wait: %s", reason) }
 
 // install builds a submission, and installs its API in the cluster.
-func (p fixture) install(files string) *installed { return p.installVia(ByEgress(p.Egress), files) }
+func (f fixture) install(files string) *installed {
+	return f.installWithRoute(ByEgress(f.Egress), files)
+}
 
-func (p fixture) installVia(via Route, files string) *installed {
-	p.Helper()
-	w := stagetest.Builder(p.T, samples.Lay(p.T, files))
-	if err := w.Build(p.Context()); err != nil {
-		p.Fatal(err)
+func (f fixture) installWithRoute(route Route, files string) *installed {
+	f.Helper()
+	b := stagetest.Builder(f.T, samples.Lay(f.T, files))
+	if err := b.Build(f.Context()); err != nil {
+		f.Fatal(err)
 	}
-	manifests, err := w.Generate(p.Context())
+	manifests, err := b.Generate(f.Context())
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: p.Config()}, via)
-	made, err := on.Install(p.Context(), stage.Submission{Builder: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
+	on := New(&stage.Cluster{Config: f.Config()}, route)
+	made, err := on.Install(f.Context(), stage.Submission{Builder: b, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
 	return made.(*installed)
 }
 
 // start starts the operator and waits until its webhooks listen.
-func (p fixture) start(o *operator) (kill func()) {
-	p.Helper()
+func (f fixture) start(o *operator) (kill func()) {
+	f.Helper()
 	started, err := o.Start(os.Stderr)
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
-	if err := o.AwaitListening(p.Context()); err != nil {
-		p.Fatal(err)
+	if err := o.AwaitListening(f.Context()); err != nil {
+		f.Fatal(err)
 	}
 	return func() {
 		if err := started.Kill(); err != nil {
-			p.Error(err)
+			f.Error(err)
 		}
 	}
 }
 
 // ask creates an icecream in a dry run.
-func (p fixture) ask(flavour string) error {
-	p.Helper()
-	client, err := dynamic.NewForConfig(p.Config())
+func (f fixture) ask(flavour string) error {
+	f.Helper()
+	client, err := dynamic.NewForConfig(f.Config())
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
-	_, err = client.Resource(schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}).Create(p.Context(),
+	_, err = client.Resource(schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}).Create(f.Context(),
 		&unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "demo.lva.io/v1", "kind": "Icecream", "metadata": map[string]any{"name": "sundae"},
 			"spec": map[string]any{"flavour": flavour},
@@ -188,20 +190,20 @@ func (p fixture) ask(flavour string) error {
 
 // becomes waits until the error contains the wanted text, or until there is none if the text is empty. The API server
 // learns of a configuration a moment after its creation.
-func (p fixture) becomes(flavour, want string) {
-	p.Helper()
+func (f fixture) becomes(flavour, want string) {
+	f.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := p.ask(flavour)
+		err := f.ask(flavour)
 		if want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			p.Fatalf("create with flavour %s: error = %v, want %q", flavour, err, want)
+			f.Fatalf("create with flavour %s: error = %v, want %q", flavour, err, want)
 		}
 	}
 }

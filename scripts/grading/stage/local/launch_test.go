@@ -105,17 +105,17 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- "+test.file+" --\n"+head+test.container))
-			if err := w.Build(t.Context()); err != nil {
+			b := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- "+test.file+" --\n"+head+test.container))
+			if err := b.Build(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			kubeconfig := filepath.Join(w.Scope.Dir, "kubeconfig")
+			kubeconfig := filepath.Join(b.Scope.Dir, "kubeconfig")
 			if err := os.WriteFile(kubeconfig, []byte("the kubeconfig"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // the operator may be started again
 				var output strings.Builder
-				started, err := launched(w, kubeconfig, "FREEZER_URL=http://127.0.0.1").Start(&output)
+				started, err := launched(b, kubeconfig, "FREEZER_URL=http://127.0.0.1").Start(&output)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -137,17 +137,17 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 	t.Parallel()
 	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
 		"spec:\n  template:\n    spec:\n      containers:\n      - {name: manager, args: [start]}\n"
-	w := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
-	if err := w.Build(t.Context()); err != nil {
+	b := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
+	if err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(w.Scope.Dir, "kubeconfig")
+	kubeconfig := filepath.Join(b.Scope.Dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte("the kubeconfig"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{"--kubeconfig=": "flag:  false", "--metrics-bind-address=0": "flag: the kubeconfig true"} {
 		var output strings.Builder
-		started, err := launched(w, kubeconfig).StartWith(&output, flag)
+		started, err := launched(b, kubeconfig).StartWith(&output, flag)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,14 +159,14 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 }
 
 // launched returns an operator with a built program that needs no webhooks.
-func launched(w *submission.Builder, kubeconfig string, environment ...string) *operator {
-	return &operator{installed: &installed{Submission: stage.Submission{Builder: w}, kubeconfig: kubeconfig, environment: environment}}
+func launched(b *submission.Builder, kubeconfig string, environment ...string) *operator {
+	return &operator{installed: &installed{Submission: stage.Submission{Builder: b}, kubeconfig: kubeconfig, environment: environment}}
 }
 
 func TestOperatorDoesNotInheritTheUsersEnvironment(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/somewhere/.kube/config")
 	t.Setenv("HTTPS_PROXY", "http://proxy.example")
-	w := stagetest.Builder(t, samples.Lay(t, samples.Module+`-- cmd/main.go --
+	b := stagetest.Builder(t, samples.Lay(t, samples.Module+`-- cmd/main.go --
 package main
 
 import (
@@ -184,11 +184,11 @@ func main() {
 	fmt.Println(here == os.Getenv("HOME"), err)
 }
 `))
-	if err := w.Build(t.Context()); err != nil {
+	if err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var output strings.Builder
-	started, err := launched(w, "/run/kubeconfig").Start(&output)
+	started, err := launched(b, "/run/kubeconfig").Start(&output)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (i *installed) User() string { return submission.User }
 // If its webhooks are to be registered, Prepare applies their Services and their configurations, as kustomize would
 // render them, and routes the Services to the operator. After Close the webhooks stay registered, and fail according to
 // their failure policy.
-func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
+func (i *installed) Prepare(ctx context.Context, onWait func(reason string)) (_ stage.Operator, err error) {
 	if i.Aggregated {
 		return i.prepareServer(ctx)
 	}
@@ -62,15 +62,15 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	}()
 	register := i.Webhooks && i.Manifests.HasWebhooks()
 	if register || i.Manifests.Converts() {
-		if err := i.into.CheckWebhooks(i.Manifests.Webhooks); err != nil {
+		if err := i.target.CheckWebhooks(i.Manifests.Webhooks); err != nil {
 			return nil, err
 		}
 		// The route is opened first. If it is in use, there is no need to wait for a port.
-		if o.router, err = i.via.open(i.into); err != nil {
+		if o.router, err = i.route.open(i.target); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.claimPorts(ctx, waits); err != nil {
+	if err := o.claimPorts(ctx, onWait); err != nil {
 		return nil, err
 	}
 	if err := o.certify(); err != nil {

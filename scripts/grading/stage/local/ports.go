@@ -61,10 +61,10 @@ func claimAny() (*claim, error) {
 		"webhooks: stop a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
-// claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for the wait. If the
+// claimPort claims the port that an operator insists on. Runs take turns: onWait gets the reason for the wait. If the
 // port stays claimed for longer than patience, or if another program uses it, the error is a
 // *submission.EnvironmentError.
-func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
+func claimPort(ctx context.Context, port int, patience time.Duration, onWait func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
 	giveUp := time.After(patience)
@@ -74,7 +74,7 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 		if reason == "" {
 			reason = fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator "+
 				"that is graded or run on this machine%s", port, claimant(port))
-			waits(reason)
+			onWait(reason)
 		}
 		select {
 		case <-tick.C:

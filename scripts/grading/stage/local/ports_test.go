@@ -39,19 +39,19 @@ func unusedPort(t *testing.T) int {
 // generated returns a submission whose webhooks are not registered, so that it needs no cluster.
 func generated(t *testing.T, files string) *installed {
 	t.Helper()
-	w := stagetest.Builder(t, samples.Lay(t, files))
-	manifests, err := w.Generate(t.Context())
+	b := stagetest.Builder(t, samples.Lay(t, files))
+	manifests, err := b.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &installed{Submission: stage.Submission{Builder: w, Manifests: manifests}}
+	return &installed{Submission: stage.Submission{Builder: b, Manifests: manifests}}
 }
 
 func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	t.Parallel()
 	port := unusedPort(t)
-	prepare := func(ctx context.Context, waits func(string)) (stage.Operator, error) {
-		return generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(ctx, waits)
+	prepare := func(ctx context.Context, onWait func(string)) (stage.Operator, error) {
+		return generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(ctx, onWait)
 	}
 	first, err := prepare(t.Context(), func(reason string) { t.Errorf("the first operator waits: %s", reason) })
 	if err != nil {

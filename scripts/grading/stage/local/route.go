@@ -27,7 +27,7 @@ import (
 
 // Route is how an API server that calls a Service reaches the operator on this machine.
 type Route interface {
-	open(into install.Into) (router, error)
+	open(target install.Target) (router, error)
 	// endpoints returns the IP address for the endpoints of an aggregated API server on this machine.
 	endpoints() string
 }
@@ -46,8 +46,8 @@ func ByEgress(socket string) Route { return byEgress(socket) }
 
 type byEgress string
 
-func (w byEgress) open(install.Into) (router, error) {
-	router, err := egress.Listen(string(w))
+func (r byEgress) open(install.Target) (router, error) {
+	router, err := egress.Listen(string(r))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (w byEgress) open(install.Into) (router, error) {
 }
 
 // endpoints returns an address to which no request is sent: the API server only checks whether endpoints exist.
-func (w byEgress) endpoints() string { return embedded.MachineIP }
+func (r byEgress) endpoints() string { return embedded.MachineIP }
 
 type egressRouter struct{ *egress.Router }
 
@@ -79,15 +79,15 @@ func ByNode(socket, machine string) Route { return byNode{socket, machine} }
 
 type byNode struct{ socket, machine string }
 
-func (w byNode) open(into install.Into) (router, error) {
-	router, err := egress.Listen(w.socket)
+func (r byNode) open(target install.Target) (router, error) {
+	router, err := egress.Listen(r.socket)
 	if err != nil {
 		return nil, err
 	}
-	return &nodeRouter{egressRouter: egressRouter{router}, pods: addressed{w.machine, into}}, nil
+	return &nodeRouter{egressRouter: egressRouter{router}, pods: addressed{r.machine, target}}, nil
 }
 
-func (w byNode) endpoints() string { return w.machine }
+func (r byNode) endpoints() string { return r.machine }
 
 // nodeRouter routes the API server's requests at its socket, and those of Pods by endpoints.
 type nodeRouter struct {
@@ -132,14 +132,16 @@ func ByAddress(ip string) Route { return byAddress(ip) }
 
 type byAddress string
 
-func (w byAddress) open(into install.Into) (router, error) { return &addressed{string(w), into}, nil }
+func (r byAddress) open(target install.Target) (router, error) {
+	return &addressed{string(r), target}, nil
+}
 
-func (w byAddress) endpoints() string { return string(w) }
+func (r byAddress) endpoints() string { return string(r) }
 
 // addressed routes the requests for Services to an IP address of this machine.
 type addressed struct {
-	ip   string
-	into install.Into
+	ip     string
+	target install.Target
 }
 
 func (*addressed) Close() error { return nil }
@@ -154,9 +156,9 @@ func NoRoute(reason error) Route { return noRoute{reason} }
 
 type noRoute struct{ reason error }
 
-func (w noRoute) open(install.Into) (router, error) { return nil, w.reason }
+func (r noRoute) open(install.Target) (router, error) { return nil, r.reason }
 
-func (w noRoute) endpoints() string { return "" }
+func (r noRoute) endpoints() string { return "" }
 
 var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 
@@ -199,6 +201,6 @@ func (a *addressed) routeIf(
 	if err != nil {
 		return err
 	}
-	_, err = a.into.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()), &unstructured.Unstructured{Object: object})
+	_, err = a.target.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()), &unstructured.Unstructured{Object: object})
 	return err
 }

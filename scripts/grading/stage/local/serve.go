@@ -28,12 +28,12 @@ import (
 
 // register creates the Services, and the webhook configurations if webhooks is true.
 func (o *operator) register(ctx context.Context, webhooks bool) error {
-	client, err := dynamic.NewForConfig(o.into.Config)
+	client, err := dynamic.NewForConfig(o.target.Config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	for _, service := range o.Manifests.Services {
-		if _, err := o.route(ctx, client, service); err != nil {
+		if _, err := o.createService(ctx, client, service); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	}
 	for _, configuration := range o.Manifests.Webhooks {
 		configuration = install.WithClientConfig(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
-		if _, err := o.into.Apply(ctx, client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
+		if _, err := o.target.Apply(ctx, client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 
 // claimPorts claims the ports at which the operator listens: any port if a flag sets it, and otherwise the target ports
 // of its Services. It is unknown whether an operator without webhooks listens at all.
-func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
+func (o *operator) claimPorts(ctx context.Context, onWait func(reason string)) error {
 	takes := o.Launch.WebhookPort != ""
 	for _, service := range o.Manifests.Services {
 		ports, _ := portsOf(service) // a Service that can't be read is refused when it is created
@@ -76,7 +76,7 @@ func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) er
 	}
 	// Always in the same order, so that no two operators wait for each other.
 	for _, target := range slices.Sorted(maps.Keys(o.targets)) {
-		c, err := claimPort(ctx, target, portPatience, waits)
+		c, err := claimPort(ctx, target, portPatience, onWait)
 		if err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 	return hosts
 }
 
-// route creates a Service and routes its requests to the operator.
-func (o *operator) route(
+// createService creates a Service and routes its requests to the operator.
+func (o *operator) createService(
 	ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured,
 ) (made *unstructured.Unstructured, err error) {
 	ports, err := portsOf(service)
@@ -153,7 +153,7 @@ func (o *operator) route(
 	service = service.DeepCopy()
 	service.SetNamespace(submission.AccountNamespace)
 	o.router.adapt(service)
-	made, err = o.into.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
+	made, err = o.target.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
 	if err != nil {
 		return nil, err
 	}

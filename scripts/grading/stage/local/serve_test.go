@@ -51,24 +51,24 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newFixture(t)
-			o, end := p.operate(operatorWith(test.portFlag, test.files))
-			p.becomes("vanilla", `failed calling webhook "vicecream.kb.io"`)
-			p.becomes("vanilla", "which serves ")
-			kill := p.start(o)
-			p.becomes("vanilla", "")
-			if err := p.ask("matcha"); err == nil || !strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
+			f := newFixture(t)
+			o, end := f.operate(operatorWith(test.portFlag, test.files))
+			f.becomes("vanilla", `failed calling webhook "vicecream.kb.io"`)
+			f.becomes("vanilla", "which serves ")
+			kill := f.start(o)
+			f.becomes("vanilla", "")
+			if err := f.ask("matcha"); err == nil || !strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
 				"no matcha, says webhook-service.operator-system.svc/validate-icecream to admission.k8s.io/"+test.version) {
 				t.Errorf("matcha: error = %v, want that it is denied", err)
 			}
 			kill()
-			p.becomes("vanilla", "does the operator run?") // the API server may first find its old connection closed
-			p.start(o)
-			if err := p.ask("vanilla"); err != nil {
+			f.becomes("vanilla", "does the operator run?") // the API server may first find its old connection closed
+			f.start(o)
+			if err := f.ask("vanilla"); err != nil {
 				t.Errorf("vanilla after a restart: error = %v", err)
 			}
 			end()
-			if err := p.ask("vanilla"); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+			if err := f.ask("vanilla"); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
 				t.Errorf("vanilla after the end of the operator: error = %v", err)
 			}
 		})
@@ -79,9 +79,9 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 // socket, as the API server does.
 func TestPodsReachThePreparedOperator(t *testing.T) {
 	longtest.Proof(t)
-	p := newFixture(t)
-	onNode := p.installVia(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
-	prepared, err := onNode.Prepare(t.Context(), p.waits)
+	f := newFixture(t)
+	onNode := f.installWithRoute(ByNode(f.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
+	prepared, err := onNode.Prepare(t.Context(), f.failOnWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	p.start(o)
-	p.becomes("matcha", "no matcha")
+	f.start(o)
+	f.becomes("matcha", "no matcha")
 
-	slices := kubernetes.NewForConfigOrDie(p.Config()).DiscoveryV1().EndpointSlices(submission.AccountNamespace)
+	slices := kubernetes.NewForConfigOrDie(f.Config()).DiscoveryV1().EndpointSlices(submission.AccountNamespace)
 	name := submission.DefaultService + "-operator-labs"
 	slice, err := slices.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 		strings.Join(slice.Endpoints[0].Addresses, " ") != embedded.MachineIP {
 		t.Fatalf("got endpoints %+v of %v", slice.Endpoints, slice.Labels)
 	}
-	connection, err := socket.Dial(t.Context(), p.Egress)
+	connection, err := socket.Dial(t.Context(), f.Egress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,16 +123,16 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 }
 
 func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
-	p := newFixture(t)
-	o, end := p.operate(operatorWith(anyPort, strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Ignore", 1)))
-	kill := p.start(o)
-	p.becomes("matcha", "no matcha") // it is registered
+	f := newFixture(t)
+	o, end := f.operate(operatorWith(anyPort, strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Ignore", 1)))
+	kill := f.start(o)
+	f.becomes("matcha", "no matcha") // it is registered
 	kill()
-	if err := p.ask("matcha"); err != nil {
+	if err := f.ask("matcha"); err != nil {
 		t.Errorf("matcha while no webhook listens: error = %v", err)
 	}
 	end()
-	if err := p.ask("matcha"); err != nil {
+	if err := f.ask("matcha"); err != nil {
 		t.Errorf("matcha after the end of the operator: error = %v", err)
 	}
 }
@@ -141,12 +141,12 @@ func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
 // installation.
 func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 	longtest.Proof(t)
-	p := newFixture(t)
-	o, end := p.operate(operatorWith(anyPort, samples.Webhook))
-	p.start(o)
-	p.becomes("vanilla", "")
+	f := newFixture(t)
+	o, end := f.operate(operatorWith(anyPort, samples.Webhook))
+	f.start(o)
+	f.becomes("vanilla", "")
 	end()
-	again, _ := p.operate(operatorWith(anyPort, samples.Webhook))
+	again, _ := f.operate(operatorWith(anyPort, samples.Webhook))
 	for _, target := range again.targets {
 		for _, earlier := range o.targets {
 			if target == earlier {
@@ -154,25 +154,25 @@ func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 			}
 		}
 	}
-	client := kubernetes.NewForConfigOrDie(p.Config())
+	client := kubernetes.NewForConfigOrDie(f.Config())
 	service, err := client.CoreV1().Services(submission.AccountNamespace).Get(t.Context(), submission.DefaultService, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	again.router.(egressRouter).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"), localAddress(o.targets[submission.DefaultWebhookPort]))
-	p.becomes("vanilla", "x509: certificate signed by unknown authority")
+	f.becomes("vanilla", "x509: certificate signed by unknown authority")
 }
 
 func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	longtest.Proof(t)
-	p := newFixture(t)
-	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
+	f := newFixture(t)
+	client := kubernetes.NewForConfigOrDie(f.Config()).AdmissionregistrationV1()
 	// Of both kinds, and under the same name.
 	mutating := strings.Replace(samples.Webhook, "-- config/webhook/manifests.yaml --\n", "", 1)
 	mutating = strings.NewReplacer("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
 		"vicecream", "micecream").Replace(mutating)
-	p.operate(operatorWith(anyPort, samples.Webhook+mutating))
-	p.becomes("vanilla", "failed calling webhook")
+	f.operate(operatorWith(anyPort, samples.Webhook+mutating))
+	f.becomes("vanilla", "failed calling webhook")
 	// A policy with the grader's label is deleted too, and other objects are kept.
 	for _, policy := range []metav1.ObjectMeta{{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}}, {Name: "of-a-student"}} {
 		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -220,12 +220,12 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 		{"one that has no mutating ones", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
 		{"one without webhooks", "", "of-a-student"},
 	} {
-		p.install(operatorWith(anyPort, test.files))
+		f.install(operatorWith(anyPort, test.files))
 		if got := names(); got != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
 		}
 	}
-	p.becomes("vanilla", "")
+	f.becomes("vanilla", "")
 	if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), "of-a-student", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -265,13 +265,13 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newFixture(t)
-			_, err := p.install(operatorWith(fixedPort, test.files)).Prepare(t.Context(), p.waits)
+			f := newFixture(t)
+			_, err := f.install(operatorWith(fixedPort, test.files)).Prepare(t.Context(), f.failOnWait)
 			if problem := stagetest.ProblemOf(t, err); !strings.HasPrefix(problem.Reason, test.want) {
 				t.Errorf("got %q, want the prefix %q", problem.Reason, test.want)
 			}
 			// The failed attempt does not block the next one.
-			router, err := egress.Listen(p.Egress)
+			router, err := egress.Listen(f.Egress)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,24 +299,24 @@ func TestPortsOfAService(t *testing.T) {
 
 // A Service of that name from an earlier submission does not count.
 func TestAPIServerNamesTheMissingService(t *testing.T) {
-	p := newFixture(t)
-	_, end := p.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
+	f := newFixture(t)
+	_, end := f.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
 	end()
-	o, _ := p.operate(operatorWith(anyPort, samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
-	p.start(o)
-	p.becomes("vanilla", `service "webhook-service" not found`)
+	o, _ := f.operate(operatorWith(anyPort, samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
+	f.start(o)
+	f.becomes("vanilla", `service "webhook-service" not found`)
 }
 
 func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 	longtest.Proof(t)
-	p := newFixture(t)
-	o, _ := p.operate(operatorWith(anyPort, samples.Webhook))
-	p.start(o)
-	p.becomes("vanilla", "")
-	if _, err := p.install(operatorWith(fixedPort, samples.Webhook)).Prepare(t.Context(), p.waits); !errors.Is(err, egress.ErrTaken) {
+	f := newFixture(t)
+	o, _ := f.operate(operatorWith(anyPort, samples.Webhook))
+	f.start(o)
+	f.becomes("vanilla", "")
+	if _, err := f.install(operatorWith(fixedPort, samples.Webhook)).Prepare(t.Context(), f.failOnWait); !errors.Is(err, egress.ErrTaken) {
 		t.Errorf("second Prepare() error = %v, want egress.ErrTaken", err)
 	}
-	if err := p.ask("vanilla"); err != nil {
+	if err := f.ask("vanilla"); err != nil {
 		t.Errorf("the first operator fails: error = %v", err)
 	}
 }
@@ -326,11 +326,11 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 	longtest.Proof(t)
 	for _, portFlag := range []string{anyPort, fixedPort} {
 		t.Run(portFlag, func(t *testing.T) {
-			p := newFixture(t)
-			p.install(operatorWith(portFlag, "")) // removes the webhooks of other tests
-			made := p.install(operatorWith(portFlag, samples.Webhook))
+			f := newFixture(t)
+			f.install(operatorWith(portFlag, "")) // removes the webhooks of other tests
+			made := f.install(operatorWith(portFlag, samples.Webhook))
 			made.Webhooks = false
-			prepared, err := made.Prepare(t.Context(), p.waits)
+			prepared, err := made.Prepare(t.Context(), f.failOnWait)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -353,8 +353,8 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 					t.Fatalf("the operator ended: %v", started.Err())
 				}
 			}
-			p.becomes("matcha", "")
-			if registered, err := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1().ValidatingWebhookConfigurations().
+			f.becomes("matcha", "")
+			if registered, err := kubernetes.NewForConfigOrDie(f.Config()).AdmissionregistrationV1().ValidatingWebhookConfigurations().
 				Get(t.Context(), "validating-webhook-configuration", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("got registration %v, error = %v, want not found", registered, err)
 			}

@@ -71,10 +71,10 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.client, err = dynamic.NewForConfig(i.into.Config); err != nil {
+	if s.client, err = dynamic.NewForConfig(i.target.Config); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	if s.router, err = i.via.open(i.into); err != nil {
+	if s.router, err = i.route.open(i.target); err != nil {
 		return nil, err
 	}
 	claimed, err := claimAny()
@@ -93,10 +93,10 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 			return nil, err
 		}
 	}
-	if err := i.into.Delegate(ctx, s.client, i.Manifests); err != nil {
+	if err := i.target.Delegate(ctx, s.client, i.Manifests); err != nil {
 		return nil, err
 	}
-	if err := i.into.CheckAPIServices(i.Manifests.APIServices); err != nil {
+	if err := i.target.CheckAPIServices(i.Manifests.APIServices); err != nil {
 		return nil, err
 	}
 	return s, s.register(ctx)
@@ -139,7 +139,7 @@ func (s *server) register(ctx context.Context) error {
 		for _, target := range ports {
 			s.targets[target] = s.port
 		}
-		made, err := s.route(ctx, s.client, service)
+		made, err := s.createService(ctx, s.client, service)
 		if made != nil {
 			s.made = append(s.made, made)
 		}
@@ -158,7 +158,7 @@ func (s *server) register(ctx context.Context) error {
 		if err := unstructured.SetNestedField(registration.Object, submission.AccountNamespace, "spec", "service", "namespace"); err != nil {
 			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s can't be read: %v", registration.GetName(), err)}
 		}
-		if _, err := s.into.Apply(ctx, s.client.Resource(submission.APIServices), registration); err != nil {
+		if _, err := s.target.Apply(ctx, s.client.Resource(submission.APIServices), registration); err != nil {
 			return err
 		}
 	}
@@ -167,8 +167,8 @@ func (s *server) register(ctx context.Context) error {
 
 // setReady sets the readiness of the Services' endpoint.
 func (s *server) setReady(ctx context.Context, ready bool) error {
-	at := &addressed{s.via.endpoints(), s.into}
-	at.into.Shared = false // the endpoint is this run's, and may exist already
+	at := &addressed{s.route.endpoints(), s.target}
+	at.target.Shared = false // the endpoint is this run's, and may exist already
 	for _, made := range s.made {
 		ports, err := portsOf(made)
 		if err != nil {
@@ -334,7 +334,7 @@ func (s *server) Close() error {
 	defer cancel()
 	var problems []error
 	if s.client != nil {
-		if !s.into.Shared { // a shared cluster's may belong to others, and closing the stage removes this run's
+		if !s.target.Shared { // a shared cluster's may belong to others, and closing the stage removes this run's
 			problems = append(problems, install.Withdraw(ctx, s.client, s.Manifests.APIServices))
 		}
 		for _, made := range s.made {

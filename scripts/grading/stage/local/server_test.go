@@ -95,13 +95,13 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: llama, namespace: farm}]
 `
 
-func aggregated(t *testing.T, p fixture, files string) (*server, error) {
+func aggregated(t *testing.T, f fixture, files string) (*server, error) {
 	t.Helper()
-	w := stagetest.Builder(t, samples.Lay(t, files))
-	if err := w.Build(t.Context()); err != nil {
+	b := stagetest.Builder(t, samples.Lay(t, files))
+	if err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	manifests, err := w.Generate(t.Context())
+	manifests, err := b.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +109,13 @@ func aggregated(t *testing.T, p fixture, files string) (*server, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: p.Config()}, ByEgress(p.Egress))
-	what := stage.Submission{Builder: w, Manifests: manifests, Aggregated: true, ControlPlane: here.ControlPlane.Path}
+	on := New(&stage.Cluster{Config: f.Config()}, ByEgress(f.Egress))
+	what := stage.Submission{Builder: b, Manifests: manifests, Aggregated: true, ControlPlane: here.ControlPlane.Path}
 	made, err := on.Install(t.Context(), what, stage.Gateway{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	prepared, err := made.Prepare(t.Context(), p.waits)
+	prepared, err := made.Prepare(t.Context(), f.failOnWait)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +125,8 @@ func aggregated(t *testing.T, p fixture, files string) (*server, error) {
 // The aggregator reaches a server on this machine, and learns at once when the server ends and when it is started
 // again. Close removes all objects of the server.
 func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
-	p := newFixture(t)
-	s, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))
+	f := newFixture(t)
+	s, err := aggregated(t, f, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	client := dynamic.NewForConfigOrDie(p.Config())
+	client := dynamic.NewForConfigOrDie(f.Config())
 	becomes := func(status string) {
 		t.Helper()
 		began := time.Now()
@@ -165,12 +165,12 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		}
 		becomes("False")
 	}
-	testReplace(t, p, s, func() { becomes("True") })
+	testReplace(t, f, s, func() { becomes("True") })
 	if _, err := os.Stat(s.Serving().DataDir + "/llamas"); err != nil {
 		t.Errorf("the server does not store its data in DataDir: %v", err)
 	}
 	// Its account gets the roles for delegation, and no others that its bindings name.
-	rbac := kubernetes.NewForConfigOrDie(p.Config()).RbacV1()
+	rbac := kubernetes.NewForConfigOrDie(f.Config()).RbacV1()
 	if _, err := rbac.RoleBindings("kube-system").Get(t.Context(),
 		"operator-labs:extension-apiserver-authentication-reader", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -194,7 +194,7 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 
 // testReplace replaces a server with a new instance. A client that sends a request at once gets an answer, and the API
 // stays Available.
-func testReplace(t *testing.T, p fixture, s *server, available func()) {
+func testReplace(t *testing.T, f fixture, s *server, available func()) {
 	t.Helper()
 	started, err := s.Start(os.Stderr)
 	if err != nil {
@@ -204,7 +204,7 @@ func testReplace(t *testing.T, p fixture, s *server, available func()) {
 		t.Fatal(err)
 	}
 	available()
-	api := kubernetes.NewForConfigOrDie(p.Config()).RESTClient()
+	api := kubernetes.NewForConfigOrDie(f.Config()).RESTClient()
 	for range 3 {
 		if started, err = s.Replace(started, os.Stderr, func() error { return nil }); err != nil {
 			t.Fatal(err)
@@ -220,9 +220,9 @@ func testReplace(t *testing.T, p fixture, s *server, available func()) {
 
 // The data in a server's etcd survives a kill of the server, and the etcd ends with the run.
 func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
-	p := newFixture(t)
+	f := newFixture(t)
 	files := strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1)
-	s, err := aggregated(t, p, strings.Replace(files, "flag.Parse()", `flag.String("etcd-servers", "", "where its etcd is")
+	s, err := aggregated(t, f, strings.Replace(files, "flag.Parse()", `flag.String("etcd-servers", "", "where its etcd is")
 	flag.String("authorization-kubeconfig", "", "where it asks what a user may do")
 	flag.Parse()`, 1))
 	if err != nil {
@@ -275,8 +275,8 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 }
 
 func TestServerWithoutAPortFlagIsRefused(t *testing.T) {
-	p := newFixture(t)
-	_, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", "port", 1))
+	f := newFixture(t)
+	_, err := aggregated(t, f, strings.Replace(aggregatedServer, "PORTFLAG", "port", 1))
 	if problem := stagetest.ProblemOf(t, err); !strings.Contains(problem.Reason, "--secure-port") {
 		t.Errorf("got reason %q", problem.Reason)
 	}

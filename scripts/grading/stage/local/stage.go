@@ -18,11 +18,13 @@ import (
 )
 
 // New returns a stage at a cluster whose API server reaches this machine by the given Route.
-func New(cluster *stage.Cluster, via Route) stage.Stage { return &local{cluster: cluster, via: via} }
+func New(cluster *stage.Cluster, route Route) stage.Stage {
+	return &local{cluster: cluster, route: route}
+}
 
 type local struct {
 	cluster *stage.Cluster
-	via     Route
+	route   Route
 }
 
 func (l *local) Cluster() *stage.Cluster     { return l.cluster }
@@ -35,16 +37,16 @@ func (l *local) Close() error                { return l.cluster.Stop() }
 // Install installs the API, and writes the kubeconfig of the operator's account.
 func (l *local) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
 	what.Manifests.Notices = append(what.Manifests.Notices, what.Gaps(what.Manifests, !what.APIOnly, what.Conversion)...)
-	into, err := l.cluster.Into(ctx, &what)
+	target, err := l.cluster.InstallTarget(ctx, &what)
 	if err != nil {
 		return nil, err
 	}
-	token, err := install.API(ctx, into, what.Manifests)
+	token, err := install.API(ctx, target, what.Manifests)
 	if err != nil {
 		return nil, err
 	}
 	if gateway.Host == "" {
-		gateway.Host, gateway.CA = into.Config.Host, into.Config.CAData
+		gateway.Host, gateway.CA = target.Config.Host, target.Config.CAData
 	}
 	ports, err := gateway.Ports()
 	if err != nil {
@@ -55,7 +57,7 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 		return nil, err
 	}
 	i := &installed{
-		Submission: what, into: into, via: l.via, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
+		Submission: what, target: target, route: l.route, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
 		environment: gateway.Environment, reached: ports,
 	}
 	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
@@ -67,8 +69,8 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 // installed is a submission that was installed.
 type installed struct {
 	stage.Submission
-	into        install.Into
-	via         Route
+	target      install.Target
+	route       Route
 	kubeconfig  string   // the file with the access of the operator's account
 	environment []string // additional variables of the operator
 	reached     []int    // the ports to which it connects

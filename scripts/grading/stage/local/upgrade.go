@@ -13,7 +13,7 @@ import (
 )
 
 // Upgradable returns false in a shared cluster, because that cluster can't reach this machine after the run.
-func (o *operator) Upgradable() bool { return !o.into.Shared }
+func (o *operator) Upgradable() bool { return !o.target.Shared }
 
 // Upgrade applies the definitions with all their versions, between which the operator on this machine converts.
 func (o *operator) Upgrade(ctx context.Context) error {
@@ -21,7 +21,7 @@ func (o *operator) Upgrade(ctx context.Context) error {
 	for _, definition := range o.Manifests.AllVersions() {
 		definitions = append(definitions, o.Manifests.Converted(definition, submission.AccountNamespace, o.ca.PEM))
 	}
-	return o.into.Upgrade(ctx, definitions)
+	return o.target.Upgrade(ctx, definitions)
 }
 
 var _ stage.Upgrader = (*operator)(nil)

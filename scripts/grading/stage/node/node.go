@@ -35,11 +35,11 @@ const (
 )
 
 // Start returns a stage.Start for an embedded cluster with a node, which start starts. The operator is a Pod there. Its
-// image is built in the store, from which the node runs images. start passes what it waits for to say. kubectl is a
+// image is built in the store, from which the node runs images. start passes what it waits for to onWait. kubectl is a
 // program that runs kubectl when its first argument is "kubectl".
-func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
-	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
-		cluster, err := start(ctx, say)
+func Start(start func(ctx context.Context, onWait func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
+	return func(ctx context.Context, onWait func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx, onWait)
 		if err != nil {
 			return nil, err
 		}
@@ -63,9 +63,9 @@ func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error
 
 // StartForProcesses is Start for an operator that is a process of this machine, in a lab in which Pods of the objects
 // that it creates must run.
-func StartForProcesses(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error)) stage.Start {
-	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
-		cluster, err := start(ctx, say)
+func StartForProcesses(start func(ctx context.Context, onWait func(string)) (*embedded.Cluster, error)) stage.Start {
+	return func(ctx context.Context, onWait func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx, onWait)
 		if err != nil {
 			return nil, err
 		}

@@ -32,6 +32,6 @@ func New(cluster *embedded.Cluster) stage.Stage {
 func Describe(cluster *embedded.Cluster) *stage.Cluster {
 	return &stage.Cluster{
 		Version: cluster.Version, Kubeconfig: cluster.Kubeconfig, Config: cluster.Config(), AuditLog: cluster.AuditLog,
-		NodeFollows: cluster.HasNode(), FrontProxy: cluster.FrontProxy(), Failed: cluster.Failed, Stop: cluster.Stop,
+		NodeExpected: cluster.HasNode(), FrontProxy: cluster.FrontProxy(), Failed: cluster.Failed, Stop: cluster.Stop,
 	}
 }

@@ -40,7 +40,7 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 	own := []string{"--leader-elect"}
 	d.manager.Spec.Template.Spec.Containers[0].Args = own
 	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
-	if _, _, err := d.install(t.Context(), install.Into{Config: cluster.Config()}, options); err != nil {
+	if _, _, err := d.install(t.Context(), install.Target{Config: cluster.Config()}, options); err != nil {
 		t.Fatal(err)
 	}
 	o := &operator{Deployment: d, client: client}

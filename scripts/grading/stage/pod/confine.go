@@ -95,7 +95,7 @@ func confine(objects []*unstructured.Unstructured, manifests *submission.Manifes
 			return err
 		} else if template != nil {
 			account, namespace := accountOf(&template.Spec), cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
-			if account != "default" && !c.brings("ServiceAccount", namespace, account) {
+			if account != "default" && !c.contains("ServiceAccount", namespace, account) {
 				return &submission.Problem{Reason: fmt.Sprintf("config/default contains no ServiceAccount %s, which its %s "+
 					"references", account, submission.NameOf(object))}
 			}
@@ -111,8 +111,8 @@ func confine(objects []*unstructured.Unstructured, manifests *submission.Manifes
 	return nil
 }
 
-// brings reports whether config/default has an object of a kind in a namespace.
-func (c *confinement) brings(kind, namespace, name string) bool {
+// contains reports whether config/default has an object of a kind in a namespace.
+func (c *confinement) contains(kind, namespace, name string) bool {
 	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == kind && o.GetName() == name && cmp.Or(o.GetNamespace(), metav1.NamespaceDefault) == namespace
 	})
@@ -294,11 +294,11 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 // role returns the role that is bound. Patches may create several roles of one name, of which the last one is kept. The
 // result has the rules of all of them.
 func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
-	of := binding.RoleRef
+	ref := binding.RoleRef
 	var found *rbacv1.ClusterRole // a Role has a part of its fields
 	for _, other := range c.objects {
-		if other.GroupVersionKind().Group != rbacv1.GroupName || other.GetKind() != of.Kind || other.GetName() != of.Name ||
-			of.Kind == "Role" && cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
+		if other.GroupVersionKind().Group != rbacv1.GroupName || other.GetKind() != ref.Kind || other.GetName() != ref.Name ||
+			ref.Kind == "Role" && cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
 			continue
 		}
 		var role rbacv1.ClusterRole
@@ -307,7 +307,7 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 		}
 		if role.AggregationRule != nil {
 			return nil, exceeds(object, "whose ClusterRole %s aggregates the rules of other roles: write the "+
-				"rights as markers instead", of.Name)
+				"rights as markers instead", ref.Name)
 		}
 		if found != nil {
 			role.Rules = slices.Concat(found.Rules, role.Rules)
@@ -317,7 +317,7 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 	if found == nil {
 		return nil, exceeds(object, "which binds the operator to the %s %s, whatever its markers say: bind only roles that "+
 			"config/default contains, and write the rights as markers",
-			of.Kind, of.Name)
+			ref.Kind, ref.Name)
 	}
 	return found, nil
 }

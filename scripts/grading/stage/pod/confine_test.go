@@ -28,8 +28,8 @@ import (
 func TestSolutionsStayWithinTheirMarkers(t *testing.T) {
 	longtest.Proof(t)
 	for _, lab := range []string{"4", "5", "6", "7", "8", "9", "11"} {
-		w, manifests, kubectl := solution(t, lab)
-		objects, err := w.Kustomize(t.Context(), kubectl)
+		b, manifests, kubectl := solution(t, lab)
+		objects, err := b.Kustomize(t.Context(), kubectl)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,12 +89,12 @@ func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured)
 
 // The test adds to the solution of lab 08, as rendered by kustomize, what a submission might contain.
 func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
-	w, manifests, kubectl := solution(t, "8")
-	rendered, err := w.Kustomize(t.Context(), kubectl)
+	b, manifests, kubectl := solution(t, "8")
+	rendered, err := b.Kustomize(t.Context(), kubectl)
 	if err != nil {
 		t.Fatal(err)
 	}
-	besides := func(content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
+	adding := func(content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
 		more := stagetest.Objects(t, "---\n"+content)
 		return func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 			return append(objects, more...)
@@ -116,11 +116,11 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		delivered, gated string
 	}{
 		{
-			"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)),
+			"cluster-admin", adding(bind("ClusterRole", "cluster-admin", operator)),
 			"ClusterRoleBinding mallory, which binds the operator to the ClusterRole cluster-admin", "",
 		},
 		{
-			"a role for everything", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" +
+			"a role for everything", adding(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" +
 				bind("ClusterRole", "mallory", operator)),
 			"ClusterRoleBinding mallory, whose ClusterRole mallory lets the operator * * of *", "",
 		},
@@ -133,141 +133,141 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"RoleBinding lolcow-leader-election-rolebinding, whose Role lolcow-leader-election-role lets the operator get secrets", "",
 		},
 		{"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"), "verbs=get, or remove the rule", ""},
-		{"what its markers say, again", besides(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
+		{"what its markers say, again", adding(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
 			bind("ClusterRole", "mallory", operator)), "", ""},
-		{"a role for people", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
+		{"a role for people", adding(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
 		{
 			"rules of others",
-			besides(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)),
+			adding(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)),
 			"aggregates the rules of other roles", "",
 		},
 		{
-			"one of Kubernetes' roles", besides(strings.Replace(role, "mallory", "system:basic-user", 1)),
+			"one of Kubernetes' roles", adding(strings.Replace(role, "mallory", "system:basic-user", 1)),
 			"ClusterRole system:basic-user, which is one of Kubernetes' own", "",
 		},
 		{
-			"all accounts", besides(bind("ClusterRole", "lolcow-manager-role",
+			"all accounts", adding(bind("ClusterRole", "lolcow-manager-role",
 				"{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts'}")),
 			"grants rights to the Group system:serviceaccounts", "",
 		},
 		{
-			"an account of others", besides(bind("ClusterRole", "lolcow-manager-role",
+			"an account of others", adding(bind("ClusterRole", "lolcow-manager-role",
 				"{kind: ServiceAccount, name: default, namespace: kube-system}")),
 			"grants rights to the ServiceAccount kube-system/default", "",
 		},
 		{
-			"the reader of the front proxy", besides(strings.NewReplacer(
+			"the reader of the front proxy", adding(strings.NewReplacer(
 				"ClusterRoleBinding", "RoleBinding", "name: mallory}", "name: mallory, namespace: kube-system}",
 			).Replace(bind("Role", "extension-apiserver-authentication-reader", operator))), "", "",
 		},
-		{"the auth delegator", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
+		{"the auth delegator", adding(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
 		{
-			"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"),
+			"kube-system", adding("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"),
 			"the namespace kube-system belongs to the cluster", "",
 		},
 		{
-			"a namespace of an add-on", besides("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"),
+			"a namespace of an add-on", adding("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"),
 			"the namespace cert-manager belongs to the cluster", "",
 		},
 		{
 			"a namespace of others",
-			besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"),
+			adding("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"),
 			"but not its namespace parlour", "",
 		},
-		{"an object of its own kind", besides("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
-		{"cert-manager's kinds", besides("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
+		{"an object of its own kind", adding("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
+		{"cert-manager's kinds", adding("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
 		{
-			"a volume of the node", besides("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"),
+			"a volume of the node", adding("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"),
 			"PersistentVolume mallory, a kind that can bypass", "",
 		},
 		{
 			"a request for a certificate",
-			besides("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
+			adding("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
 			"CertificateSigningRequest mallory, a kind that can bypass", "",
 		},
 		{
-			"a token", besides("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
+			"a token", adding("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
 			"Secret mallory, of the type kubernetes.io/service-account-token", "",
 		},
 		{
-			"a bootstrap token", besides("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
+			"a bootstrap token", adding("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
 			"Secret mallory, of the type bootstrap.kubernetes.io/token", "",
 		},
 		{
 			"a webhook about roles",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"),
 			`MutatingWebhookConfiguration mallory, which mutates objects of the API group "*"`, "",
 		},
 		{
 			"a policy about roles",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"),
 			"MutatingAdmissionPolicy mallory, which mutates objects", "",
 		},
 		{
 			"a policy about Pods",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}}"),
 			`MutatingAdmissionPolicy mallory, which mutates objects of the API group "" (pods)`, "",
 		},
 		{
 			"a policy about all that is the core's",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"),
 			`of the API group "" (*/*)`, "",
 		},
 		{
 			"a policy about Deployments",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"),
 			`of the API group "apps" (deployments)`, "",
 		},
 		{
 			"a policy about volumes",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
 			`MutatingAdmissionPolicy mallory, which mutates objects of the API group "" (persistentvolumes), ` +
 				`and so can change rights, or the access of Pods to their nodes`, "",
 		},
 		{
 			"a webhook about volumes' status",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [''], resources: [persistentvolumes/status]}]}]}"),
 			`MutatingWebhookConfiguration mallory, which mutates objects of the API group "" (persistentvolumes/status)`, "",
 		},
 		{
 			"a webhook about StorageClasses",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [storage.k8s.io], resources: [storageclasses]}]}]}"),
 			`of the API group "storage.k8s.io" (storageclasses)`, "",
 		},
 		{
 			"a policy about requests for certificates",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
 			`of the API group "certificates.k8s.io" (certificatesigningrequests)`, "",
 		},
 		{
 			"a policy about claims",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}}}"), "", "",
 		},
 		{
 			"a policy about ConfigMaps",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", "",
 		},
 		{
 			"a webhook about its own kind",
-			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [my.domain], resources: [lolcows]}]}]}"), "", "",
 		},
 		{
-			"a second role of the manager's name", besides(strings.Replace(role, "mallory", "lolcow-manager-role", 1) +
+			"a second role of the manager's name", adding(strings.Replace(role, "mallory", "lolcow-manager-role", 1) +
 				"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
 			"ClusterRoleBinding lolcow-manager-rolebinding, whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
 		},
@@ -299,10 +299,10 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"whose volume a projects a credential of its own", "",
 		},
 		{
-			"another Pod", besides(strings.Replace(job, "%", "true", 1)), "",
+			"another Pod", adding(strings.Replace(job, "%", "true", 1)), "",
 			"Job mallory, whose Pods could reach the API server without the grader's proxy",
 		},
-		{"another Pod without a token", besides(strings.Replace(job, "%", "false", 1)), "", ""},
+		{"another Pod without a token", adding(strings.Replace(job, "%", "false", 1)), "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var objects []*unstructured.Unstructured
@@ -407,7 +407,7 @@ func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
-	if _, _, err := d.install(t.Context(), install.Into{Config: own.Config()}, options); err != nil {
+	if _, _, err := d.install(t.Context(), install.Target{Config: own.Config()}, options); err != nil {
 		t.Fatal(err)
 	}
 	for namespace, rules := range map[string]int{"reach-system": 0, metav1.NamespaceDefault: 1} {
@@ -435,12 +435,12 @@ func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bound), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := stagetest.Builder(t, dir)
-	manifests, err := w.Generate(t.Context())
+	b := stagetest.Builder(t, dir)
+	manifests, err := b.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, what := &podStage{kubectl: kubectl}, stage.Submission{Builder: w, Manifests: manifests}
+	p, what := &podStage{kubectl: kubectl}, stage.Submission{Builder: b, Manifests: manifests}
 	_, installed := p.Install(t.Context(), what, stage.Gateway{})
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {
@@ -481,7 +481,7 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, options)
+			_, _, err = d.install(t.Context(), install.Target{Config: own.Config()}, options)
 			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which already exists in the cluster")
 			if refused != strings.Contains(brings, role) {
 				t.Errorf("install() refused: %t, error = %v", refused, err)

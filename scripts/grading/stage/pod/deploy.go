@@ -67,8 +67,8 @@ type Deployment struct {
 // Render renders a submission's deployment. kubectl is as in submission.Builder.Kustomize. The error is a
 // *submission.Problem if kustomize can't build the deployment, if it is not the deployment of one operator, or if it
 // has more rights than the manifests' roles.
-func Render(ctx context.Context, kubectl string, w *submission.Builder, manifests *submission.Manifests) (*Deployment, error) {
-	objects, err := w.Kustomize(ctx, kubectl)
+func Render(ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests) (*Deployment, error) {
+	objects, err := b.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func Render(ctx context.Context, kubectl string, w *submission.Builder, manifest
 // placeholder of a scaffold. The same is true if there is a DaemonSet, because a part of the program then runs on each
 // node. The result may have more rights than the markers, because it is not graded. The parameters and the other errors
 // are those of Render.
-func Content(ctx context.Context, kubectl string, w *submission.Builder, manifests *submission.Manifests, image string) ([]byte, error) {
-	objects, err := w.Kustomize(ctx, kubectl)
+func Content(ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests, image string) ([]byte, error) {
+	objects, err := b.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
 	}
@@ -174,21 +174,21 @@ type installOptions struct {
 // not run yet. register creates the registrations, after which the API server calls the operator. server is nil unless
 // the operator is an aggregated API server.
 func (d *Deployment) install(
-	ctx context.Context, into install.Into, options installOptions,
+	ctx context.Context, target install.Target, options installOptions,
 ) (register func(context.Context) error, server *apiServer, err error) {
-	client, err := dynamic.NewForConfig(into.Config)
+	client, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
-	discoverer, err := discovery.NewDiscoveryClientForConfig(into.Config)
+	discoverer, err := discovery.NewDiscoveryClientForConfig(target.Config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
-	if err := errors.Join(into.CheckWebhooks(d.registers), into.CheckAPIServices(d.apiServices)); err != nil {
+	if err := errors.Join(target.CheckWebhooks(d.registers), target.CheckAPIServices(d.apiServices)); err != nil {
 		return nil, nil, err
 	}
-	in := &installation{
-		into: into, client: client,
+	i := &installation{
+		target: target, client: client,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d,
 	}
 	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
@@ -203,48 +203,48 @@ func (d *Deployment) install(
 	if options.aggregated || converts {
 		objects = withoutCertManager(objects)
 	}
-	if err := in.createAll(ctx, objects); err != nil {
+	if err := i.createAll(ctx, objects); err != nil {
 		return nil, nil, err
 	}
 	registers := slices.Concat(d.registers, d.apiServices)
 	serving := d.webhooks != nil && !d.mounts(servingFolder)
 	if d.webhooks != nil {
-		if registers, err = in.createWebhooks(ctx, serving); err != nil {
+		if registers, err = i.createWebhooks(ctx, serving); err != nil {
 			return nil, nil, err
 		}
 	}
 	if options.aggregated {
-		if server, err = in.createServer(ctx); err != nil {
+		if server, err = i.createServer(ctx); err != nil {
 			return nil, nil, err
 		}
 		registers = slices.Concat(d.registers, server.registers)
 	}
 	if converts && !options.aggregated {
-		if err := in.createConverting(ctx); err != nil {
+		if err := i.createConverting(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := in.createAccess(ctx, options.gateway); err != nil {
+	if err := i.createAccess(ctx, options.gateway); err != nil {
 		return nil, nil, err
 	}
 	manager := d.manager.DeepCopy()
 	if err := adapt(manager, options, serving); err != nil {
 		return nil, nil, err
 	}
-	if err := in.createTyped(ctx, manager); err != nil {
+	if err := i.createTyped(ctx, manager); err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context) error { return in.createAll(ctx, registers) }, server, nil
+	return func(ctx context.Context) error { return i.createAll(ctx, registers) }, server, nil
 }
 
 // createAccess creates the Secret that replaces the usual credentials of the Pod's account. It contains a token, and
 // the authority to trust.
-func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway) error {
-	client, err := kubernetes.NewForConfig(in.into.Config)
+func (i *installation) createAccess(ctx context.Context, gateway stage.Gateway) error {
+	client, err := kubernetes.NewForConfig(i.target.Config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	d := in.deployment
+	d := i.deployment
 	_, account, _ := strings.Cut(d.User, d.Namespace+":")
 	token, err := install.Token(ctx, client, d.Namespace, account)
 	if apierrors.IsNotFound(err) {
@@ -253,7 +253,7 @@ func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway)
 	if err != nil {
 		return err
 	}
-	return in.createTyped(ctx, &corev1.Secret{
+	return i.createTyped(ctx, &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: accessName},
 		Data:       map[string][]byte{"ca.crt": gateway.CA, "token": []byte(gateway.Shown(token)), "namespace": []byte(d.Namespace)},
@@ -313,15 +313,15 @@ func adapt(manager *appsv1.Deployment, options installOptions, serving bool) err
 
 // installation is the installation of a Deployment in a cluster.
 type installation struct {
-	into       install.Into
+	target     install.Target
 	client     dynamic.Interface
 	mapper     *restmapper.DeferredDiscoveryRESTMapper
 	deployment *Deployment
 }
 
-func (in *installation) createAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (i *installation) createAll(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
-		if err := in.create(ctx, object); err != nil {
+		if err := i.create(ctx, object); err != nil {
 			return err
 		}
 	}
@@ -329,9 +329,9 @@ func (in *installation) createAll(ctx context.Context, objects []*unstructured.U
 }
 
 // create creates an object. It waits until a new kind is served, because objects of that kind may follow.
-func (in *installation) create(ctx context.Context, object *unstructured.Unstructured) error {
+func (i *installation) create(ctx context.Context, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
-	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return &submission.Problem{Reason: fmt.Sprintf("config/default contains the %s, "+
 			"a kind that the cluster does not have: %v", submission.NameOf(object), err)}
@@ -339,70 +339,70 @@ func (in *installation) create(ctx context.Context, object *unstructured.Unstruc
 	if err != nil {
 		return fmt.Errorf("discovering the kinds of the cluster: %w", err)
 	}
-	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
+	resource := dynamic.ResourceInterface(i.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		// As kubectl does, and as confine assumes.
-		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
+		resource = i.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
-		if err := in.checkForeign(ctx, resource, object); err != nil {
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !i.target.Shared {
+		if err := i.checkForeign(ctx, resource, object); err != nil {
 			return err
 		}
 	}
 	if mapping.Resource == install.Definitions {
 		// The versions that only config/default has are those that the manifests hold back.
 		for _, version := range submission.ServedVersions(object) {
-			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil &&
+			if found := submission.Find(i.deployment.manifests.Definitions, object.GetName()); found != nil &&
 				!slices.Contains(submission.ServedVersions(found), version) {
 				object, _ = submission.WithoutVersion(object, version)
 			}
 		}
-		if err := in.into.Definition(ctx, resource, object, in.deployment.manifests); err != nil {
+		if err := i.target.Definition(ctx, resource, object, i.deployment.manifests); err != nil {
 			return err
 		}
-		return install.WaitDiscovered(ctx, resource, in.mapper, object)
+		return install.WaitDiscovered(ctx, resource, i.mapper, object)
 	}
-	if _, err := in.into.Apply(ctx, resource, object); err != nil {
+	if _, err := i.target.Apply(ctx, resource, object); err != nil {
 		return err
 	}
-	if object.GetKind() == "Namespace" && in.into.NamespaceCreated != nil {
-		return in.into.NamespaceCreated(ctx, object.GetName())
+	if object.GetKind() == "Namespace" && i.target.NamespaceCreated != nil {
+		return i.target.NamespaceCreated(ctx, object.GetName())
 	}
 	return nil
 }
 
 // checkForeign returns an error for an object that would replace one that no submission has installed, such as a
 // ClusterRole to which others are bound.
-func (in *installation) checkForeign(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
-	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+func (i *installation) checkForeign(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	found, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("getting the %s: %w", submission.NameOf(object), err)
-	case there.GetLabels()[existing.Label] == "":
+	case found.GetLabels()[existing.Label] == "":
 		return exceeds(object, "which already exists in the cluster: choose another name for yours, for example with kustomize's namePrefix")
 	}
 	return nil
 }
 
 // createTyped creates an object of the grader in the operator's namespace.
-func (in *installation) createTyped(ctx context.Context, object runtime.Object) error {
+func (i *installation) createTyped(ctx context.Context, object runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
 	}
 	delete(content, "status")
 	untyped := &unstructured.Unstructured{Object: content}
-	untyped.SetNamespace(in.deployment.Namespace)
-	return in.create(ctx, untyped)
+	untyped.SetNamespace(i.deployment.Namespace)
+	return i.create(ctx, untyped)
 }
 
 // createWebhooks creates the objects that the webhooks need and config/default does not contain. The Services select
 // the operator's Pods. With serving, the operator gets a certificate. Otherwise it has its own. createWebhooks returns
 // the configurations that register the webhooks.
-func (in *installation) createWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
-	d := in.deployment
+func (i *installation) createWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
+	d := i.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {
 		return nil, err
@@ -419,7 +419,7 @@ func (in *installation) createWebhooks(ctx context.Context, serving bool) (regis
 		if err := unstructured.SetNestedMap(service.Object, selector, "spec", "selector"); err != nil {
 			return nil, &submission.Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
 		}
-		if err := in.create(ctx, service); err != nil {
+		if err := i.create(ctx, service); err != nil {
 			return nil, err
 		}
 		host := service.GetName() + "." + d.Namespace + ".svc"
@@ -430,7 +430,7 @@ func (in *installation) createWebhooks(ctx context.Context, serving bool) (regis
 		if err != nil {
 			return nil, err
 		}
-		if err := in.createTyped(ctx, &corev1.Secret{
+		if err := i.createTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: servingName}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},

@@ -21,7 +21,7 @@ import (
 )
 
 // solution returns a lab's solution with its manifests, and the program that runs kubectl.
-func solution(t *testing.T, number string) (w *submission.Builder, manifests *submission.Manifests, kubectl string) {
+func solution(t *testing.T, number string) (b *submission.Builder, manifests *submission.Manifests, kubectl string) {
 	t.Helper()
 	here, err := checkout.Find()
 	if err != nil {
@@ -34,17 +34,17 @@ func solution(t *testing.T, number string) (w *submission.Builder, manifests *su
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = stagetest.Builder(t, here.SolutionDir(lab))
-	if manifests, err = w.Generate(t.Context()); err != nil {
+	b = stagetest.Builder(t, here.SolutionDir(lab))
+	if manifests, err = b.Generate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return w, manifests, here.ControlPlane.Path
+	return b, manifests, here.ControlPlane.Path
 }
 
 // The test renders the solution of the lab with webhooks, as `make deploy` does.
 func TestDeployedSolution(t *testing.T) {
-	w, manifests, kubectl := solution(t, "4")
-	d, err := Render(t.Context(), kubectl, w, manifests)
+	b, manifests, kubectl := solution(t, "4")
+	d, err := Render(t.Context(), kubectl, b, manifests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func TestSeveralWorkloadsGetTheImageForThePlaceholder(t *testing.T) {
 		lab                     string
 		deployments, daemonSets int
 	}{{"6", 2, 0}, {"10", 1, 1}} {
-		w, manifests, kubectl := solution(t, test.lab)
-		content, err := Content(t.Context(), kubectl, w, manifests, "cone:v7")
+		b, manifests, kubectl := solution(t, test.lab)
+		content, err := Content(t.Context(), kubectl, b, manifests, "cone:v7")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,8 +176,8 @@ func TestUndeployableSubmissions(t *testing.T) {
 
 func TestWithoutConfigNothingIsDeployed(t *testing.T) {
 	t.Parallel()
-	w := stagetest.Builder(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
-	_, err := Render(t.Context(), "/nowhere/kubectl", w, &submission.Manifests{})
+	b := stagetest.Builder(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
+	_, err := Render(t.Context(), "/nowhere/kubectl", b, &submission.Manifests{})
 	if _, wrong := errors.AsType[*submission.Problem](err); !wrong || !strings.Contains(err.Error(), "there is no config/default") {
 		t.Errorf("Render() error = %v", err)
 	}

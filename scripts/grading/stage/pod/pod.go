@@ -189,8 +189,8 @@ func forPods(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bo
 }
 
 // status returns the status of the operator's container.
-func (o *operator) status(of *corev1.Pod) corev1.ContainerStatus {
-	for _, status := range of.Status.ContainerStatuses {
+func (o *operator) status(p *corev1.Pod) corev1.ContainerStatus {
+	for _, status := range p.Status.ContainerStatuses {
 		if status.Name == o.Container {
 			return status
 		}

@@ -124,9 +124,9 @@ webhooks:
 			if err != nil {
 				t.Fatal(err)
 			}
-			into := install.Into{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"demo.lva.io"}}
+			target := install.Target{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"demo.lva.io"}}
 			shown := ""
-			_, _, err = d.install(t.Context(), into, installOptions{reference: "x", gateway: stage.Gateway{
+			_, _, err = d.install(t.Context(), target, installOptions{reference: "x", gateway: stage.Gateway{
 				Host: "https://127.0.0.1:1", Exchange: func(token string) string { shown = token[:4]; return "instead" },
 			}})
 			if test.problem != "" {

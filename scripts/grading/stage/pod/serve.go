@@ -51,8 +51,8 @@ func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Un
 // createServer creates the Secrets that the server's container mounts and config/default lacks, with a certificate for
 // the Service that its APIService names. The APIService gets the authority. If config/default contains the certificate,
 // the APIService stays as it is.
-func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
-	d := in.deployment
+func (i *installation) createServer(ctx context.Context) (*apiServer, error) {
+	d := i.deployment
 	if len(d.apiServices) == 0 {
 		return nil, &submission.Problem{Reason: "config/default contains no APIService: write it in config/apiservice, " +
 			"and add that folder to the resources of config/default"}
@@ -77,7 +77,7 @@ func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.createSecrets(ctx, missing, ca, pair); err != nil {
+	if err := i.createSecrets(ctx, missing, ca, pair); err != nil {
 		return nil, err
 	}
 	server.serving.CA, server.registers = ca.PEM, nil
@@ -95,9 +95,9 @@ func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 }
 
 // createSecrets creates Secrets with a certificate, as cert-manager would.
-func (in *installation) createSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
+func (i *installation) createSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
 	for _, name := range names {
-		if err := in.createTyped(ctx, &corev1.Secret{
+		if err := i.createTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, corev1.ServiceAccountRootCAKey: ca.PEM},

@@ -98,8 +98,8 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			into := install.Into{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"barn.example.com"}}
-			register, server, err := d.install(t.Context(), into, installOptions{
+			target := install.Target{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"barn.example.com"}}
+			register, server, err := d.install(t.Context(), target, installOptions{
 				reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}, aggregated: true,
 			})
 			if test.problem != "" {

@@ -85,12 +85,12 @@ func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway s
 	if err := p.nodes.Load(ctx, options.reference, what.Program()); err != nil {
 		return nil, err
 	}
-	into, err := p.cluster.Into(ctx, &what)
+	target, err := p.cluster.InstallTarget(ctx, &what)
 	if err != nil {
 		return nil, err
 	}
 	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}, known: what.Launch.Known}
-	if i.register, i.server, err = deployment.install(ctx, into, options); err != nil {
+	if i.register, i.server, err = deployment.install(ctx, target, options); err != nil {
 		return nil, err
 	}
 	if i.server != nil {

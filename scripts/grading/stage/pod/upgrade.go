@@ -24,8 +24,8 @@ import (
 
 // createConverting creates the Secrets that an operator with a conversion webhook mounts, so that it starts without
 // cert-manager. No request reaches that webhook before Upgrade, because versions are held back until then.
-func (in *installation) createConverting(ctx context.Context) error {
-	d := in.deployment
+func (i *installation) createConverting(ctx context.Context) error {
+	d := i.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (in *installation) createConverting(ctx context.Context) error {
 		return err
 	}
 	d.converting = ca
-	return in.createSecrets(ctx, d.missingSecrets(), ca, pair)
+	return i.createSecrets(ctx, d.missingSecrets(), ca, pair)
 }
 
 // converterOf returns the Service of a definition's conversion webhook, and its namespace. Both are empty if it has
@@ -87,7 +87,7 @@ func (o *operator) Upgrade(ctx context.Context) error {
 		}
 		definitions = append(definitions, definition)
 	}
-	if err := (install.Into{Config: o.stage.cluster.Config}).Upgrade(ctx, definitions); err != nil {
+	if err := (install.Target{Config: o.stage.cluster.Config}).Upgrade(ctx, definitions); err != nil {
 		return err
 	}
 	o.upgraded = definitions

@@ -61,8 +61,8 @@ type FrontProxy interface {
 }
 
 // Start opens the cluster when it is this run's turn. It implements stage.Start.
-func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.Stage, err error) {
-	o, err := c.open(ctx, waits)
+func (c Cluster) Start(ctx context.Context, onWait func(reason string)) (_ stage.Stage, err error) {
+	o, err := c.open(ctx, onWait)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.
 	}()
 	described := &stage.Cluster{
 		Version: o.Version, Kubeconfig: filepath.Join(o.scope.Dir, "kubeconfig"), Config: o.Config(), Account: o.account,
-		AuditLog: filepath.Join(o.scope.Dir, "audit.log"), Shared: true, Lost: o.hold.Lost(), Stop: o.Close,
+		AuditLog: filepath.Join(o.scope.Dir, "audit.log"), Shared: true, Lost: o.lease.Lost(), Stop: o.Close,
 	}
 	if err := o.WriteKubeconfig(described.Kubeconfig); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.
 type opened struct {
 	*existing.Cluster
 	shared  Cluster
-	hold    *existing.Hold
+	lease   *existing.Hold
 	scope   *process.Scope
 	closers []func() error
 }
@@ -118,7 +118,7 @@ var needed = []existing.Right{
 }
 
 // open opens the cluster when it is this run's turn, and removes the objects that an earlier run has left.
-func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened, err error) {
+func (c Cluster) open(ctx context.Context, onWait func(reason string)) (_ *opened, err error) {
 	cluster, err := existing.Open(ctx, c.File, c.Context)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 	if o.scope, err = process.NewScope(process.Options{}); err != nil {
 		return nil, err
 	}
-	if o.hold, err = cluster.Hold(ctx, c.holder(), waits); err != nil {
+	if o.lease, err = cluster.Hold(ctx, c.holder(), onWait); err != nil {
 		return nil, errors.Join(err, o.scope.Close())
 	}
 	if _, err := cluster.Clean(ctx); err != nil {
@@ -172,13 +172,13 @@ func (o *opened) Close() error {
 	defer cancel()
 	var err error
 	select {
-	case <-o.hold.Lost(): // the objects now belong to another run
+	case <-o.lease.Lost(): // the objects now belong to another run
 	default:
 		if _, cleaned := o.Clean(ctx); cleaned != nil {
 			err = fmt.Errorf("cleaning up after the run: %w: the next run tries again", cleaned)
 		}
 	}
-	err = errors.Join(err, o.hold.Release(ctx))
+	err = errors.Join(err, o.lease.Release(ctx))
 	for _, closer := range o.closers {
 		err = errors.Join(err, closer())
 	}
@@ -219,7 +219,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("creating the copy of the audit log: %w", err)
 	}
-	c.AuditLate = true
+	c.AuditDelayed = true
 	mark, err := audit.Marker(c.Config)
 	if err != nil {
 		return errors.Join(err, file.Close())

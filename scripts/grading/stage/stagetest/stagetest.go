@@ -39,11 +39,11 @@ func Builder(tb testing.TB, dir string) *submission.Builder {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &submission.Builder{Submission: opened, Scope: scope}
-	if w.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
+	builder := &submission.Builder{Submission: opened, Scope: scope}
+	if builder.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	return w
+	return builder
 }
 
 // ProblemOf returns the *submission.Problem in an error. The test fails if there is none.
@@ -51,7 +51,7 @@ func ProblemOf(tb testing.TB, err error) *submission.Problem {
 	tb.Helper()
 	problem, ok := errors.AsType[*submission.Problem](err)
 	if !ok {
-		tb.Fatalf("it must be a problem of the submission, and is %v", err)
+		tb.Fatalf("error = %v, want a *submission.Problem", err)
 	}
 	return problem
 }
