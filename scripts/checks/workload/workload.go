@@ -49,7 +49,7 @@ type Owners struct {
 	Dynamic  dynamic.Interface
 	Resource schema.GroupVersionResource
 
-	// node is the name of a ready node, or empty. nodeFollows means that there will be one.
+	// node is the name of a ready node, or empty. nodeExpected means that there will be one.
 	node         string
 	nodeExpected bool
 	host         string
@@ -63,7 +63,7 @@ type Owners struct {
 // syncTimeout limits the first lists, which take some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// Open begins to watch, until the context ends. nodeFollows means that a node will become ready by itself, if none is.
+// Open begins to watch, until the context ends. nodeExpected means that a node will become ready by itself, if none is.
 func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeExpected bool) (*Owners, error) {
 	o := &Owners{
 		Resource: resource, host: config.Host, nodeExpected: nodeExpected, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},

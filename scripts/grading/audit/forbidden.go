@@ -36,13 +36,13 @@ func ForbiddenRights(events []Event) []Forbidden {
 		if !Denied(e) {
 			continue
 		}
-		to := Forbidden{Group: e.Group, Resource: e.Resource, Subresource: e.Subresource, URL: e.URL}
+		missing := Forbidden{Group: e.Group, Resource: e.Resource, Subresource: e.Subresource, URL: e.URL}
 		if leases(e.Group, e.Resource) {
-			to.Namespace = e.Namespace
+			missing.Namespace = e.Namespace
 		}
-		i := slices.IndexFunc(rights, func(r Forbidden) bool { return compare(r, to) == 0 })
+		i := slices.IndexFunc(rights, func(r Forbidden) bool { return compare(r, missing) == 0 })
 		if i < 0 {
-			i, rights = len(rights), append(rights, to)
+			i, rights = len(rights), append(rights, missing)
 		}
 		right := &rights[i]
 		right.Count++

@@ -36,14 +36,14 @@ import (
 // The Recorder's events must equal those of the API server's own log.
 func TestRecordsMatchAuditLog(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.Start(t.Context(), here.ControlPlane)
+	cluster, err := embedded.Start(t.Context(), repo.ControlPlane)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestQueryWaitsForDelayedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := func(lines ...string) {
+	writeLines := func(lines ...string) {
 		for _, line := range lines {
 			if _, err := file.WriteString(line + "\n"); err != nil {
 				t.Error(err)
@@ -286,7 +286,7 @@ func TestQueryWaitsForDelayedLog(t *testing.T) {
 	}
 	log.SetDelayed(func(_ context.Context, mark string) error {
 		time.AfterFunc(200*time.Millisecond, func() {
-			late(`{"verb":"update","user":{"username":"operator"},"objectRef":{"resource":"icecreams","name":"sundae"}}`,
+			writeLines(`{"verb":"update","user":{"username":"operator"},"objectRef":{"resource":"icecreams","name":"sundae"}}`,
 				`{"verb":"get","user":{"username":"admin"},"requestURI":"`+mark+`","requestReceivedTimestamp":"2026-01-02T15:04:05.000000Z"}`)
 		})
 		return nil

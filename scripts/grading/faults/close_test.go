@@ -21,16 +21,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ownPackages matches the stacks of an injector's goroutines, and of those of servers and clients that only injectors use in
-// these tests.
+// ownPackages matches the stacks of an injector's goroutines, and of those of servers and clients that only injectors
+// use in these tests.
 var ownPackages = regexp.MustCompile(`scripts/grading/faults\.\(\*|net/http\.\(\*(conn|Server|http2serverConn)\)|httputil\.`)
 
-func left() []string {
+func leaked() []string {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var found []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		if ownPackages.MatchString(stack) && !strings.Contains(stack, "faults.left(") {
+		if ownPackages.MatchString(stack) && !strings.Contains(stack, "faults.leaked(") {
 			found = append(found, stack)
 		}
 	}
@@ -104,7 +104,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(patience):
-		t.Fatalf("Close() hangs; remaining goroutines:\n%s", strings.Join(left(), "\n\n"))
+		t.Fatalf("Close() hangs; remaining goroutines:\n%s", strings.Join(leaked(), "\n\n"))
 	}
 	for range 4 {
 		if err := <-errs; err == nil {
@@ -131,7 +131,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	eventually(t, "nothing of it is left", func() bool {
 		b.mutex.Lock()
 		defer b.mutex.Unlock()
-		if stacks := left(); len(stacks) > 0 {
+		if stacks := leaked(); len(stacks) > 0 {
 			t.Log(strings.Join(stacks, "\n\n"))
 			return false
 		}

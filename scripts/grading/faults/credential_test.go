@@ -24,9 +24,9 @@ func TestCredentialIsValidOnlyAtTheProxy(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "through"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	past := rest.AnonymousClientConfig(cluster.Config())
-	past.BearerToken = b.operator.BearerToken
-	client, err := kubernetes.NewForConfig(past)
+	anonymous := rest.AnonymousClientConfig(cluster.Config())
+	anonymous.BearerToken = b.operator.BearerToken
+	client, err := kubernetes.NewForConfig(anonymous)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,14 +53,14 @@ type exchange struct {
 type exchangeKey struct{}
 
 // enter logs and counts a request, and finds its fault.
-func (i *Injector) enter(asked request, from *connection) *exchange {
-	x := &exchange{request: asked, injector: i, connection: from}
+func (i *Injector) enter(asked request, conn *connection) *exchange {
+	x := &exchange{request: asked, injector: i, connection: conn}
 	// The request is counted and logged under one lock, so that numbers ascend in the log.
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	entry := asked.entry
 	switch {
-	case from.marked:
+	case conn.marked:
 		x.dead, entry.Injected = true, true
 	case asked.counts:
 		entry.Number, x.fault, x.plan = i.count(&asked)
@@ -87,8 +87,8 @@ func (x *exchange) kill(context.Context) {
 	}
 }
 
-// holdEvents holds back watch events from now on. The injector is locked.
-func (x *exchange) holdEvents() { x.plan.stale = x.fault.For.Duration }
+// delayEvents holds back watch events from now on. The injector is locked.
+func (x *exchange) delayEvents() { x.plan.stale = x.fault.For.Duration }
 
 // wait waits as long as the fault lasts, unless the operator gives up.
 func (x *exchange) wait(ctx context.Context) { wait(ctx, x.fault.For.Duration, x.plan.over) }
@@ -197,10 +197,10 @@ const (
 	answerTime  = 2 * time.Second
 )
 
-// hold reads an answer until it ends, because the request has been executed by then. The answer can be read again
+// buffer reads an answer until it ends, because the request has been executed by then. The answer can be read again
 // afterwards. If the answer has no end, is too large or takes too long, the request counts as executed when the answer
 // has begun.
-func (x *exchange) hold(answer *http.Response) error {
+func (x *exchange) buffer(answer *http.Response) error {
 	if x.endless {
 		return nil
 	}
@@ -222,9 +222,9 @@ func (x *exchange) delay(answer *http.Response) (whole bool, err error) {
 	return true, context.Cause(ctx) // not nil if the operator has given up
 }
 
-// halve hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
-func (x *exchange) halve(answer *http.Response) (whole bool, err error) {
-	if err := x.hold(answer); err != nil {
+// truncate hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
+func (x *exchange) truncate(answer *http.Response) (whole bool, err error) {
+	if err := x.buffer(answer); err != nil {
 		return false, err
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
@@ -232,16 +232,16 @@ func (x *exchange) halve(answer *http.Response) (whole bool, err error) {
 		return false, err
 	}
 	rest := func() { x.wait(answer.Request.Context()) }
-	answer.Body = readCloser{io.MultiReader(bytes.NewReader(body[:len(body)/2]), never(rest)), answer.Body}
+	answer.Body = readCloser{io.MultiReader(bytes.NewReader(body[:len(body)/2]), missingBody(rest)), answer.Body}
 	return false, nil
 }
 
-// never is the rest of a body that does not arrive. Reading it waits, and then fails.
-type never func()
+// missingBody is the rest of a body that does not arrive. Reading it waits, and then fails.
+type missingBody func()
 
 // Read implements io.Reader.
-func (n never) Read([]byte) (int, error) {
-	n()
+func (m missingBody) Read([]byte) (int, error) {
+	m()
 	return 0, errLost
 }
 
@@ -251,10 +251,10 @@ type readCloser struct {
 	io.Closer
 }
 
-// lose drops an answer, and kills the operator if the fault is a kill. If the schedule ended before the request was
+// drop drops an answer, and kills the operator if the fault is a kill. If the schedule ended before the request was
 // executed, the answer is delivered.
-func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
-	if err := x.hold(answer); err != nil {
+func (x *exchange) drop(answer *http.Response) (whole bool, err error) {
+	if err := x.buffer(answer); err != nil {
 		return false, err
 	}
 	i := x.injector

@@ -29,9 +29,9 @@ const (
 	mostFaults = 5
 	// retryAfter is how long a 429 delays an operator: client-go waits for the time in Retry-After.
 	retryAfter = time.Second
-	// staleWaits is the number of waits that one Stale fault counts as: it holds back every event, and a story has
+	// staleRepeats is the number of waits that one Stale fault counts as: it holds back every event, and a story has
 	// several.
-	staleWaits = 3
+	staleRepeats = 3
 	// mildWait is how long all faults of a mild schedule together may delay an operator.
 	mildWait = 1900 * time.Millisecond
 )
@@ -63,7 +63,7 @@ func Mild(seed uint32, writes, reads int) Schedule {
 		first = false
 		effect := kind.behaviour()
 		fault := Fault{Kind: kind, Class: class, For: effect.mild.roll(dice)}
-		costs := effect.costs + time.Duration(max(effect.waits, 1))*fault.For.Duration
+		costs := effect.costs + time.Duration(max(effect.repeats, 1))*fault.For.Duration
 		if costs > left {
 			return Fault{}, false
 		}
@@ -101,17 +101,17 @@ func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Cla
 	}
 	schedule := Schedule{Seed: seed, Faults: []Fault{}}
 	for i := range faults {
-		from := &ofWrites
+		candidates := &ofWrites
 		// Two of three faults are at writes, as long as any are left.
 		if i > 0 && len(ofReads) > 0 && (len(ofWrites) == 0 || dice.IntN(3) == 0) {
-			from = &ofReads
+			candidates = &ofReads
 		}
-		if len(*from) == 0 {
+		if len(*candidates) == 0 {
 			break
 		}
-		taken := dice.IntN(len(*from))
-		where := (*from)[taken]
-		*from = slices.Delete(*from, taken, taken+1)
+		taken := dice.IntN(len(*candidates))
+		where := (*candidates)[taken]
+		*candidates = slices.Delete(*candidates, taken, taken+1)
 		if fault, ok := roll(where.class); ok {
 			fault.At = where.at
 			schedule.Faults = append(schedule.Faults, fault)

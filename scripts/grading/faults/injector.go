@@ -162,7 +162,7 @@ func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan
 			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact {
 				continue
 			}
-			if meets := f.Kind.behaviour().meets; meets != nil && !meets(asked) {
+			if applies := f.Kind.behaviour().applies; applies != nil && !applies(asked) {
 				continue
 			}
 			if !exact || f.At == i.counts[counterKey{class, f.Service}] {

@@ -77,8 +77,8 @@ var kinds = []behaviour{
 		kind: NoAnswer, duration: maxDuration, override: (*exchange).wait,
 		tickets: 1, random: tenths{10, 25}, mild: tenths{2, 6}, // also longer than the second that a careful client waits
 	},
-	{kind: LostAnswer, loses: true, forward: (*exchange).withoutCancel, answer: (*exchange).lose, tickets: 1},
-	{kind: HalfAnswer, duration: maxDuration, answer: (*exchange).halve},
+	{kind: LostAnswer, loses: true, forward: (*exchange).withoutCancel, answer: (*exchange).drop, tickets: 1},
+	{kind: HalfAnswer, duration: maxDuration, answer: (*exchange).truncate},
 	{
 		kind:     Reset,
 		valid:    func(f Fault) bool { return f.Service != "" && f.Service != API },
@@ -87,8 +87,8 @@ var kinds = []behaviour{
 	},
 	{kind: Slow, duration: fixedDuration, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
 	{
-		kind: Stale, duration: fixedDuration, enter: (*exchange).holdEvents,
-		tickets: 1, random: tenths{1, 10}, mild: tenths{1, 3}, waits: staleWaits,
+		kind: Stale, duration: fixedDuration, enter: (*exchange).delayEvents,
+		tickets: 1, random: tenths{1, 10}, mild: tenths{1, 3}, repeats: staleRepeats,
 	},
 	{kind: Cut, after: func(x *exchange) { x.injector.endWatches(errCut) }, tickets: 1},
 	{kind: Break, after: func(x *exchange) { x.injector.endWatches(errBroken) }},
@@ -96,8 +96,8 @@ var kinds = []behaviour{
 		kind: Behind, duration: fixedDuration, versioned: true,
 		valid:   func(f Fault) bool { return f.Class == Read && f.Service == API && f.Version != "" },
 		invalid: "only reads of the API can be behind, and only at a version",
-		meets:   func(asked *request) bool { return asked.cached },
-		enter:   (*exchange).holdEvents, forward: (*exchange).atVersion,
+		applies: func(asked *request) bool { return asked.cached },
+		enter:   (*exchange).delayEvents, forward: (*exchange).atVersion,
 	},
 	{
 		kind: KillBefore, duration: requestDelay, servers: []Class{Request}, kills: true,
@@ -105,7 +105,7 @@ var kinds = []behaviour{
 	},
 	{
 		kind: KillAfter, servers: []Class{Change, Request}, kills: true, loses: true,
-		forward: (*exchange).withoutCancel, answer: (*exchange).lose, atWrites: 2,
+		forward: (*exchange).withoutCancel, answer: (*exchange).drop, atWrites: 2,
 	},
 }
 
@@ -113,17 +113,17 @@ var kinds = []behaviour{
 type behaviour struct {
 	kind Kind
 
-	// The valid faults of this kind: lasts is the meaning of their For, versioned is true if they have a Version, and
+	// The valid faults of this kind: duration is the meaning of their For, versioned is true if they have a Version, and
 	// servers lists the classes that they may have besides Write and Read. valid checks further conditions, and invalid is
 	// the message if they are not met.
-	duration  durationKind
+	duration  durationRule
 	versioned bool
 	servers   []Class
 	valid     func(Fault) bool
 	invalid   string
 
-	// meets reports whether the fault applies to a request. Nil: it applies to all requests that the fault names.
-	meets func(*request) bool
+	// applies reports whether the fault applies to a request. Nil: it applies to all requests that the fault names.
+	applies func(*request) bool
 	// kills is true if the fault kills the operator. loses is true if the operator doesn't get the answer whose code is
 	// logged.
 	kills, loses bool
@@ -150,19 +150,19 @@ type behaviour struct {
 	// The fields with which Random and Mild draw the kind. It has tickets at each request, and atWrites more at writes.
 	// Some kinds have two of these, because the schedules test above all what happens between two writes. The tests in
 	// generate_test.go name the kinds without tickets. Mild leaves out kinds that kill. random and mild are the ranges of
-	// the duration. In a mild schedule the operator waits for costs, and additionally waits times (0: once) for the
-	// duration of the fault.
+	// the duration. In a mild schedule the operator waits for costs, and additionally for the duration of the fault,
+	// as many times as repeats says (0: once).
 	tickets, atWrites int
 	random, mild      tenths
 	costs             time.Duration
-	waits             int
+	repeats           int
 }
 
-// durationKind is the meaning of a fault's For.
-type durationKind int
+// durationRule is the meaning of a fault's For.
+type durationRule int
 
 const (
-	noDuration    durationKind = iota // must be absent
+	noDuration    durationRule = iota // must be absent
 	maxDuration                       // the maximum duration, optional
 	fixedDuration                     // the duration, required
 	requestDelay                      // only at a Request: the time from sending the request to the fault, optional

@@ -55,14 +55,14 @@ const (
 var (
 	cluster      *embedded.Cluster
 	startCluster = sync.OnceValue(func() error {
-		here, err := checkout.Find()
+		repo, err := checkout.Find()
 		if err != nil {
 			return err
 		}
-		if err := here.EnsureControlPlane(context.Background()); err != nil {
+		if err := repo.EnsureControlPlane(context.Background()); err != nil {
 			return err
 		}
-		cluster, err = embedded.Start(context.Background(), here.ControlPlane)
+		cluster, err = embedded.Start(context.Background(), repo.ControlPlane)
 		return err
 	})
 )

@@ -25,7 +25,7 @@ var errBroken = errors.New("the watch was interrupted")
 type watch struct {
 	injector *Injector
 	ctx      context.Context
-	from     io.ReadCloser
+	body     io.ReadCloser
 	pieces   chan piece
 	rest     []byte // of the piece that is being handed on
 
@@ -51,9 +51,9 @@ const (
 	heldPieces = 1024
 )
 
-func (i *Injector) newWatch(ctx context.Context, from io.ReadCloser) *watch {
+func (i *Injector) newWatch(ctx context.Context, body io.ReadCloser) *watch {
 	w := &watch{
-		injector: i, ctx: ctx, from: from,
+		injector: i, ctx: ctx, body: body,
 		pieces: make(chan piece, heldPieces), ended: make(chan struct{}), pumped: make(chan struct{}),
 	}
 	i.mutex.Lock()
@@ -67,7 +67,7 @@ func (w *watch) pump() {
 	defer close(w.pumped)
 	buffer := make([]byte, pieceSize)
 	for {
-		n, err := w.from.Read(buffer)
+		n, err := w.body.Read(buffer)
 		if n > 0 && !w.pass(piece{data: slices.Clone(buffer[:n])}) {
 			return
 		}
@@ -146,7 +146,7 @@ func (w *watch) Close() error {
 	w.injector.mutex.Lock()
 	delete(w.injector.watches, w)
 	w.injector.mutex.Unlock()
-	err := w.from.Close()
+	err := w.body.Close()
 	<-w.pumped
 	return err
 }

@@ -32,14 +32,14 @@ type connection struct {
 
 // connect puts the fault injector between the operator and the servers that it talks to, and starts the lab's
 // services.
-func (r *run) connect(on stage.Stage) (*connection, error) {
+func (r *run) connect(st stage.Stage) (*connection, error) {
 	c := &connection{services: map[string]string{}}
 	if !r.Lab.Operator {
 		return c, nil
 	}
 	c.injector = faults.New(func() error { return c.crash() })
-	c.injector.Address, c.injector.AdvertiseAddress = on.Address(), on.AdvertiseAddress()
-	cluster := on.Cluster()
+	c.injector.Address, c.injector.AdvertiseAddress = st.Address(), st.AdvertiseAddress()
+	cluster := st.Cluster()
 	if recorder := cluster.Recorder; recorder != nil {
 		c.injector.API = func(next http.RoundTripper) http.RoundTripper {
 			return recorder.Transport(submission.User, r.Lab.Groups, next)
@@ -61,13 +61,13 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	return c, nil
 }
 
-// allowHost adds the host of a URL to the addresses that the operator may reach.
+// allowHost adds the host of a URL to the addresses that the operator must reach.
 func (c *connection) allowHost(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("reading the address of a proxy: %w", err)
 	}
-	c.gateway.Reached = append(c.gateway.Reached, parsed.Host)
+	c.gateway.Addresses = append(c.gateway.Addresses, parsed.Host)
 	return nil
 }
 

@@ -129,15 +129,15 @@ func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	if _, err := freezer.NewClient(address).Stock(t.Context()); err != nil {
 		t.Error(err)
 	}
-	public, err := url.Parse(address)
+	root, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	public.Path = ""
-	if _, err := freezer.NewClient(public.String()).Stock(t.Context()); err == nil {
+	root.Path = ""
+	if _, err := freezer.NewClient(root.String()).Stock(t.Context()); err == nil {
 		t.Error("a client without the secret path can read the freezer's stock")
 	}
-	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, public.Host) }) {
+	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, root.Host) }) {
 		t.Errorf("the operator's environment contains the port: %q", c.gateway.Environment)
 	}
 }

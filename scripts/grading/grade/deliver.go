@@ -18,12 +18,12 @@ import (
 
 // deliver grades a submission that the checks deploy themselves: they get its image and its manifests. There is no
 // proxy between the operator and the API server, so it runs as it would in any cluster.
-func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
-	deliverer, ok := on.(stage.Deliverer)
+func (r *run) deliver(ctx context.Context, st stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
+	deliverer, ok := st.(stage.Deliverer)
 	if !ok {
 		return fmt.Errorf("the checks of %s deploy the submission: the cluster needs a node to run its image", r.Lab.Name)
 	}
-	s := &subject{connection: &connection{}, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	s := &subject{connection: &connection{}, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	target := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
 	if err := r.step(ctx, "make the image", func(ctx context.Context) (_ string, err error) {
 		s.delivery, err = deliverer.Deliver(ctx, target)

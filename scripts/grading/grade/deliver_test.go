@@ -27,8 +27,8 @@ func deliverable(t *testing.T) *run {
 
 func TestDeliverNeedsNode(t *testing.T) {
 	t.Parallel()
-	on := local.New(&stage.Cluster{}, local.ByEgress(""))
-	err := deliverable(t).deliver(t.Context(), on, &submission.Builder{}, &submission.Manifests{})
+	st := local.New(&stage.Cluster{}, local.ByEgress(""))
+	err := deliverable(t).deliver(t.Context(), st, &submission.Builder{}, &submission.Manifests{})
 	if err == nil || !strings.Contains(err.Error(), "05-cert-manager") || !strings.Contains(err.Error(), "needs a node") {
 		t.Errorf("deliver() error = %v", err)
 	}

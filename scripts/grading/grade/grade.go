@@ -172,12 +172,12 @@ func (r *run) grade(ctx context.Context) (err error) {
 			return errors.Join(asVerdict(err, report.Error), builder.Scope.Close())
 		}
 	}
-	var on stage.Stage
+	var st stage.Stage
 	var links *connection
 	defer func() {
 		r.report.Environment.Containment = string(builder.Scope.Containment())
 		r.report.Environment.Walls = names(builder.Scope.Walls())
-		err = errors.Join(err, r.tearDown(builder, on, links))
+		err = errors.Join(err, r.tearDown(builder, st, links))
 	}()
 	if r.Fetch {
 		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, builder) }); err != nil {
@@ -185,21 +185,21 @@ func (r *run) grade(ctx context.Context) (err error) {
 		}
 	}
 	var manifests *submission.Manifests
-	if on, manifests, err = r.prepare(ctx, builder); err != nil {
+	if st, manifests, err = r.prepare(ctx, builder); err != nil {
 		return err
 	}
 	defer func() { r.report.Notices = slices.Concat(builder.Notices(), manifests.Notices, r.report.Notices) }()
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
-	go watchCluster(ctx, on.Cluster(), abandon)
+	go watchCluster(ctx, st.Cluster(), abandon)
 	if r.Lab.Stage == manifest.Deployed {
 		links = &connection{}
-		return r.deliver(ctx, on, builder, manifests)
+		return r.deliver(ctx, st, builder, manifests)
 	}
-	if links, err = r.connect(on); err != nil {
+	if links, err = r.connect(st); err != nil {
 		return err
 	}
-	subject, err := r.install(ctx, on, builder, manifests, links)
+	subject, err := r.install(ctx, st, builder, manifests, links)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, launcher.Close()) }()
-	return r.operate(ctx, subject, launcher, max(r.StartTimeout, on.StartTimeout()))
+	return r.operate(ctx, subject, launcher, max(r.StartTimeout, st.StartTimeout()))
 }
 
 // watchCluster ends the run when another run has taken the cluster.
@@ -259,11 +259,11 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 }
 
 // tearDown ends everything that the run started, concurrently, because the student waits for it.
-func (r *run) tearDown(builder *submission.Builder, on stage.Stage, links *connection) error {
+func (r *run) tearDown(builder *submission.Builder, st stage.Stage, links *connection) error {
 	var wait sync.WaitGroup
 	var stopped, closed error
-	if on != nil {
-		wait.Go(func() { stopped = on.Close() })
+	if st != nil {
+		wait.Go(func() { stopped = st.Close() })
 	}
 	wait.Go(func() {
 		closed = builder.Scope.Close()

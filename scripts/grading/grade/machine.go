@@ -114,18 +114,18 @@ func (s supply) share() float64 {
 	return float64(s.ran) / float64(s.ran+s.waited)
 }
 
-// counted begins to count time by what the machine supplies. had returns how much time a quiet machine would have
-// needed to supply as much since then.
-func (m *machine) counted() (had func() time.Duration) {
+// stopwatch starts to measure time by what the machine supplies. elapsed returns how much time a quiet machine would
+// have needed to supply as much since then.
+func (m *machine) stopwatch() (elapsed func() time.Duration) {
 	began, given := time.Now(), m.now()
 	return func() time.Duration { return time.Duration(m.now().since(given).share() * float64(time.Since(began))) }
 }
 
 // after returns a channel that is closed when the counted time reaches the limit, unless the context ends before.
 func (m *machine) after(ctx context.Context, limit time.Duration) <-chan struct{} {
-	over, had := make(chan struct{}), m.counted()
+	over, elapsed := make(chan struct{}), m.stopwatch()
 	go func() {
-		for had() < limit {
+		for elapsed() < limit {
 			select {
 			case <-ctx.Done():
 				return

@@ -164,15 +164,15 @@ func digest(t *testing.T, dir string) string {
 
 // tools are the programs of this checkout that a run needs besides a submission. They are built if necessary.
 var tools = sync.OnceValues(func() (*built, error) {
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		return nil, err
 	}
-	b := &built{Checkout: here}
-	if err := here.EnsureControlPlane(context.Background()); err != nil {
+	b := &built{Checkout: repo}
+	if err := repo.EnsureControlPlane(context.Background()); err != nil {
 		return nil, err
 	}
-	b.controllerGen, err = here.ControllerGen(context.Background())
+	b.controllerGen, err = repo.ControllerGen(context.Background())
 	return b, err
 })
 

@@ -57,11 +57,11 @@ func TestControlPlaneIsReused(t *testing.T) {
 		want := inOwn[key]
 		var borrowed *stage.Cluster
 		options.Start = func(ctx context.Context, onWait func(string)) (stage.Stage, error) {
-			on, err := lease.Start(ctx, onWait)
+			st, err := lease.Start(ctx, onWait)
 			if err == nil {
-				borrowed = on.Cluster()
+				borrowed = st.Cluster()
 			}
-			return on, err
+			return st, err
 		}
 		got := grade(t.Context(), t, options)
 		if got.Outcome != want.Outcome || got.Reason != want.Reason || got.Score != want.Score {

@@ -59,9 +59,9 @@ type subject struct {
 
 // install installs the submission into the cluster. Its operator does not run yet.
 func (r *run) install(
-	ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests, links *connection,
+	ctx context.Context, st stage.Stage, builder *submission.Builder, manifests *submission.Manifests, links *connection,
 ) (*subject, error) {
-	s := &subject{connection: links, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	s := &subject{connection: links, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	if r.Lab.Extension != nil {
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
 	}
@@ -70,10 +70,10 @@ func (r *run) install(
 		APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
 		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
 	}
-	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
+	err := r.step(ctx, st.Installing(), func(ctx context.Context) (_ string, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		s.installed, err = on.Install(ctx, target, links.gateway)
+		s.installed, err = st.Install(ctx, target, links.gateway)
 		return "", asVerdict(err, report.NotGenerated)
 	})
 	return s, err
@@ -152,7 +152,7 @@ func asVerdict(err error, outcome report.Outcome) error {
 // step that fails ends the steps that are listed after it, because a submission that does not build matters more than
 // manifests that can't be generated from it. A failing generator therefore waits for the compiler, which may know the
 // reason. It does not wait for long, because the first compilation of dependencies takes minutes.
-func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stage.Stage, manifests *submission.Manifests, err error) {
+func (r *run) prepare(ctx context.Context, builder *submission.Builder) (st stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string
 		do   func(context.Context) (string, error)
@@ -166,11 +166,11 @@ func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stag
 		}},
 		{startCluster, func(ctx context.Context) (note string, err error) {
 			onWait := func(reason string) { r.View.StepProgress(startCluster, reason) }
-			if on, err = r.Start(ctx, onWait); err != nil {
+			if st, err = r.Start(ctx, onWait); err != nil {
 				return "", asVerdict(err, report.Error)
 			}
-			r.report.Environment.Kubernetes = on.Cluster().Version
-			return "Kubernetes " + on.Cluster().Version, nil
+			r.report.Environment.Kubernetes = st.Cluster().Version
+			return "Kubernetes " + st.Cluster().Version, nil
 		}},
 	}
 	errs := make([]error, len(steps))
@@ -192,10 +192,10 @@ func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stag
 	wait.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errAborted) {
-			return on, nil, err
+			return st, nil, err
 		}
 	}
-	return on, manifests, nil
+	return st, manifests, nil
 }
 
 const (

@@ -147,7 +147,7 @@ func (e endlessError) Error() string {
 
 // wait waits until a script has ended, or kills it when its time is over.
 func (s *scripts) wait(ctx context.Context, p *process.Process) error {
-	began, had := time.Now(), s.machine.counted()
+	began, elapsed := time.Now(), s.machine.stopwatch()
 	waiting, end := context.WithCancel(ctx)
 	defer end()
 	select {
@@ -157,7 +157,7 @@ func (s *scripts) wait(ctx context.Context, p *process.Process) error {
 		p.Kill()
 		return endlessError(time.Since(began))
 	case <-ctx.Done():
-		if had() < min(s.limit(), time.Since(began)/2) { // on a quiet machine the script may have to end with its check, too
+		if elapsed() < min(s.limit(), time.Since(began)/2) { // on a quiet machine the script may have to end with its check, too
 			s.machine.cutShort()
 		}
 		p.Kill()

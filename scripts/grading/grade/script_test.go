@@ -37,12 +37,12 @@ func scripted(t *testing.T) *scripts {
 	}
 	lease := pool.Lease()
 	t.Cleanup(lease.Return)
-	on, err := lease.Start(t.Context(), func(string) {})
+	st, err := lease.Start(t.Context(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := on.Close(); err != nil {
+		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -66,13 +66,13 @@ func scripted(t *testing.T) *scripts {
 	}
 	groups := []string{"demo.lva.io"}
 	what := stage.Submission{Builder: builder, Manifests: manifests, Groups: groups}
-	if _, err := on.Install(t.Context(), what, stage.Gateway{}); err != nil {
+	if _, err := st.Install(t.Context(), what, stage.Gateway{}); err != nil {
 		t.Fatal(err)
 	}
 	watched := watchMachine()
 	t.Cleanup(func() { watched.stop() })
 	return &scripts{
-		machine: watched, subject: &subject{builder: builder, cluster: on.Cluster(), groups: groups},
+		machine: watched, subject: &subject{builder: builder, cluster: st.Cluster(), groups: groups},
 		kubectl: have.ControlPlane.Path,
 	}
 }

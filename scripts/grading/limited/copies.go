@@ -47,22 +47,22 @@ func (c *Copies) count() error {
 
 // Copy copies a file of a folder, of at most limit bytes, to a file that must not exist. The errors are those of Open,
 // and a *TooMuchError.
-func (c *Copies) Copy(dir, name, to string, limit int64) (err error) {
-	from, err := Open(dir, name, limit)
+func (c *Copies) Copy(dir, name, target string, limit int64) (err error) {
+	source, err := Open(dir, name, limit)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
+	defer source.Close()
 	if err := c.count(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	left := c.Bytes - c.size
-	n, err := io.Copy(file, io.LimitReader(from, left+1))
+	n, err := io.Copy(file, io.LimitReader(source, left+1))
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", name, err)
 	}

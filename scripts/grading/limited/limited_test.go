@@ -63,9 +63,9 @@ func TestReadAllFailsBeyondLimit(t *testing.T) {
 			t.Errorf("%s: ReadAll() = %q, %v", test.name, content, err)
 		}
 	}
-	from := Reader(endless{}, 7)
+	limited := Reader(endless{}, 7)
 	for range 3 {
-		if n, err := io.Copy(io.Discard, from); !errors.As(err, new(*LongError)) || n > 7 {
+		if n, err := io.Copy(io.Discard, limited); !errors.As(err, new(*LongError)) || n > 7 {
 			t.Errorf("read %d bytes, error is %v", n, err)
 		}
 	}

@@ -39,20 +39,20 @@ type Target struct {
 
 // Kubeconfig returns the kubeconfig file of the cluster. It returns an error if the cluster is a playground that does
 // not run.
-func (t Target) Kubeconfig(ctx context.Context, here *checkout.Checkout) (string, error) {
+func (t Target) Kubeconfig(ctx context.Context, repo *checkout.Checkout) (string, error) {
 	if t.Kind == "" {
-		_, err := here.Playground().Config()
-		return here.Playground().Kubeconfig(), err
+		_, err := repo.Playground().Config()
+		return repo.Playground().Kubeconfig(), err
 	}
 	return t.Find(ctx)
 }
 
 // needNode returns an error if the target is a playground without a node.
-func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
+func (t Target) needNode(ctx context.Context, repo *checkout.Checkout) error {
 	if t.Kind != "" {
 		return nil
 	}
-	status, err := here.Playground().Status(ctx)
+	status, err := repo.Playground().Status(ctx)
 	switch {
 	case err != nil || status.HasNode():
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 // BinDir returns the folder of the checkout with the programs that a person can call.
-func BinDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
+func BinDir(repo *checkout.Checkout) string { return filepath.Join(repo.Root, ".cache", "bin") }
 
 // kubectlScript is the kubectl for users without one on their PATH. Unlike an alias, it also works in their scripts.
 const kubectlScript = `#!/bin/sh
@@ -24,10 +24,10 @@ exec "$root/%s" kubectl "$@"
 `
 
 // WriteKubectl writes the script kubectl into BinDir, unless it already exists there.
-func WriteKubectl(here *checkout.Checkout) error {
+func WriteKubectl(repo *checkout.Checkout) error {
 	var paths [3]string
 	for i, pair := range [][2]string{
-		{BinDir(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
+		{BinDir(repo), repo.Root}, {repo.Root, repo.Playground().Kubeconfig()}, {repo.Root, repo.ControlPlane.Path},
 	} {
 		relative, err := filepath.Rel(pair[0], pair[1])
 		if err != nil {
@@ -35,10 +35,10 @@ func WriteKubectl(here *checkout.Checkout) error {
 		}
 		paths[i] = relative
 	}
-	if err := os.MkdirAll(BinDir(here), 0o755); err != nil {
+	if err := os.MkdirAll(BinDir(repo), 0o755); err != nil {
 		return fmt.Errorf("creating the folder for kubectl: %w", err)
 	}
-	file, content := filepath.Join(BinDir(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
+	file, content := filepath.Join(BinDir(repo), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
 	if have, err := os.ReadFile(file); err == nil && string(have) == content {
 		return nil
 	}

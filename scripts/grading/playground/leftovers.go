@@ -31,7 +31,7 @@ import (
 // folder does not know the finalizer. They can't be deleted while that operator runs, and nothing else would show the
 // reason.
 func warnOfFinalizers(
-	ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer,
+	ctx context.Context, repo *checkout.Checkout, config *rest.Config, dir string, out io.Writer,
 ) error {
 	held, err := objectsByFinalizer(ctx, config)
 	if err != nil {
@@ -45,7 +45,7 @@ func warnOfFinalizers(
 		if known {
 			continue
 		}
-		lab, err := labWithFinalizer(here, finalizer)
+		lab, err := labWithFinalizer(repo, finalizer)
 		if err != nil {
 			return err
 		}
@@ -114,10 +114,10 @@ func servedResource(definition *unstructured.Unstructured) (resource schema.Grou
 }
 
 // labWithFinalizer returns the first lab whose solution names a finalizer, or nil.
-func labWithFinalizer(here *checkout.Checkout, finalizer string) (*manifest.Lab, error) {
-	for i := range here.Labs.Labs {
-		lab := &here.Labs.Labs[i]
-		if named, err := hasString(here.SolutionDir(lab), finalizer); err != nil || named {
+func labWithFinalizer(repo *checkout.Checkout, finalizer string) (*manifest.Lab, error) {
+	for i := range repo.Labs.Labs {
+		lab := &repo.Labs.Labs[i]
+		if named, err := hasString(repo.SolutionDir(lab), finalizer); err != nil || named {
 			return lab, err
 		}
 	}

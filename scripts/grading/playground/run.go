@@ -70,13 +70,13 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 	if status, err := playground.Status(ctx); err == nil && status.HasNode() {
 		route = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
-	on := local.New(&stage.Cluster{Config: config}, route)
+	st := local.New(&stage.Cluster{Config: config}, route)
 	what := o.submission(builder, manifests)
 	if what.Aggregated {
 		what.DataDir = serverData(playground, builder.Dir)
 	}
 	registered := false
-	err = o.operate(ctx, on, what, environment, func() error {
+	err = o.operate(ctx, st, what, environment, func() error {
 		if err := warnOfFinalizers(ctx, o.Checkout, config, o.Dir, o.Err); err != nil {
 			return err
 		}
@@ -108,13 +108,13 @@ func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (sh
 		return err
 	}
 	cluster.Audit = nil // no audit log is needed
-	on, err := cluster.Start(ctx, o.printWaiting)
+	st, err := cluster.Start(ctx, o.printWaiting)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		fmt.Fprintln(o.Err, "Removing what was installed in the cluster.")
-		err = errors.Join(err, on.Close())
+		err = errors.Join(err, st.Close())
 	}()
 	environment, closeServices, err := serveServices(o.Lab, builder.Scope.Dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (sh
 	if o.Lab != nil {
 		what.Groups = o.Lab.Groups
 	}
-	return o.operate(ctx, on, what, environment, func() error {
+	return o.operate(ctx, st, what, environment, func() error {
 		fmt.Fprintf(o.Err, "The operator is running on this machine, against the cluster of the context %s, "+
 			"under its own account; Ctrl-C stops it.\n", cluster.Context)
 		if manifests.HasWebhooks() {
@@ -181,9 +181,9 @@ func (o *Operator) submission(builder *submission.Builder, manifests *submission
 // operate installs an operator and runs it until the user ends it or it ends itself. It calls beforeStart before the
 // operator starts.
 func (o *Operator) operate(
-	ctx context.Context, on stage.Stage, what stage.Submission, environment []string, beforeStart func() error,
+	ctx context.Context, st stage.Stage, what stage.Submission, environment []string, beforeStart func() error,
 ) (err error) {
-	installed, err := on.Install(ctx, what, stage.Gateway{Environment: environment})
+	installed, err := st.Install(ctx, what, stage.Gateway{Environment: environment})
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (o *Operator) operate(
 	started, err := operator.Start(o.Out)
 	for err == nil {
 		var again bool
-		if again, err = o.supervise(ctx, on, what.Builder, started, saves); err != nil || !again {
+		if again, err = o.supervise(ctx, st, what.Builder, started, saves); err != nil || !again {
 			return err
 		}
 		started, err = o.replace(operator, started, func() error { return what.AskFlags(ctx) })
@@ -219,7 +219,7 @@ func (o *Operator) operate(
 // save, and returns so that the caller replaces the running one. If the program ended by itself or does not compile, it
 // waits for the next save.
 func (o *Operator) supervise(
-	ctx context.Context, on stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
+	ctx context.Context, st stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
 ) (again bool, err error) {
 	done := started.Done()
 	for {
@@ -231,7 +231,7 @@ func (o *Operator) supervise(
 			}
 			fmt.Fprintf(o.Err, "%v. Save a file to restart it, or press Ctrl-C to stop.\n", ended)
 			done = nil
-		case <-on.Cluster().Lost:
+		case <-st.Cluster().Lost:
 			return false, errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
 		case <-ctx.Done():
 			return false, started.Stop(stage.StopGrace)

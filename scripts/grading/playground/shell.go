@@ -13,7 +13,7 @@ import (
 
 // ShellLines returns the lines that configure a person's shell for the playground, each with a line break. An existing
 // kubectl takes precedence over the checkout's.
-func ShellLines(here *checkout.Checkout) string {
+func ShellLines(repo *checkout.Checkout) string {
 	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n",
-		shellescape.Quote(here.Playground().Kubeconfig()), shellescape.Quote(BinDir(here)))
+		shellescape.Quote(repo.Playground().Kubeconfig()), shellescape.Quote(BinDir(repo)))
 }

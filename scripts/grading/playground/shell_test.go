@@ -17,9 +17,9 @@ func TestShellLinesAreQuoted(t *testing.T) {
 		"/srv/operator-labs", "/srv/student's work",
 		`/tmp/$HOME`, "/tmp/`id`", `/tmp/a"b\c`, "/tmp/two\nlines", "/tmp/*", "",
 	} {
-		here := &checkout.Checkout{Root: root}
-		script := "PATH=/bin\n" + ShellLines(here) + `printf '%s\n%s' "$KUBECONFIG" "$PATH"`
-		want := here.Playground().Kubeconfig() + "\n/bin:" + BinDir(here)
+		repo := &checkout.Checkout{Root: root}
+		script := "PATH=/bin\n" + ShellLines(repo) + `printf '%s\n%s' "$KUBECONFIG" "$PATH"`
+		want := repo.Playground().Kubeconfig() + "\n/bin:" + BinDir(repo)
 		read, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
 		if err != nil || string(read) != want {
 			t.Errorf("got %q, want %q: error = %v", read, want, err)

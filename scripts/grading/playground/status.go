@@ -18,12 +18,12 @@ import (
 )
 
 // Addons returns the add-ons that the playground has. If none was ever installed, it does not contact the API server.
-func Addons(ctx context.Context, here *checkout.Checkout) ([]known.State, error) {
-	installer := here.Installer()
+func Addons(ctx context.Context, repo *checkout.Checkout) ([]known.State, error) {
+	installer := repo.Installer()
 	if _, err := os.Stat(installer.Program); err != nil {
 		return nil, nil //nolint:nilerr // the installer was never built
 	}
-	states, err := installer.States(ctx, here.Playground().Kubeconfig(), known.Names())
+	states, err := installer.States(ctx, repo.Playground().Kubeconfig(), known.Names())
 	if err != nil {
 		return nil, fmt.Errorf("listing the add-ons: %w", err)
 	}

@@ -17,48 +17,48 @@ import (
 // Up starts the checkout's playground, with a node or without, unless it already runs that way, and writes its kubectl.
 // started is true if it did not run before. Up first builds missing parts, and shows the progress on standard error. It
 // removes registrations of aggregated API servers that a killed run has left.
-func Up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, err error) {
+func Up(ctx context.Context, repo *checkout.Checkout, node bool) (started bool, err error) {
 	var parts embedded.NodeParts
 	if node {
-		parts, err = here.EnsureNode(ctx)
+		parts, err = repo.EnsureNode(ctx)
 	} else {
-		err = here.EnsureControlPlane(ctx)
+		err = repo.EnsureControlPlane(ctx)
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := WriteKubectl(here); err != nil {
+	if err := WriteKubectl(repo); err != nil {
 		return false, err
 	}
 	if node {
-		started, err = here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
+		started, err = repo.Playground().UpWithNode(ctx, repo.ControlPlane, parts)
 	} else {
-		started, err = here.Playground().Up(ctx, here.ControlPlane)
+		started, err = repo.Playground().Up(ctx, repo.ControlPlane)
 	}
 	if err != nil {
 		return started, err
 	}
-	return started, unregisterServers(ctx, here.Playground())
+	return started, unregisterServers(ctx, repo.Playground())
 }
 
 // InstallAddons installs the add-ons with these names in the playground, and returns when they are usable. It prints
 // what it waits for to out. It returns an error if the playground has no node, unless no add-on is named.
-func InstallAddons(ctx context.Context, here *checkout.Checkout, names []string, out io.Writer) error {
+func InstallAddons(ctx context.Context, repo *checkout.Checkout, names []string, out io.Writer) error {
 	if len(names) == 0 {
 		return nil
 	}
-	status, err := here.Playground().Status(ctx)
+	status, err := repo.Playground().Status(ctx)
 	if err != nil {
 		return err
 	}
 	if !status.HasNode() {
 		return fmt.Errorf("add-ons are Pods, and the playground has no node: %s", status.NoNode)
 	}
-	if err := here.EnsureAddons(ctx, names); err != nil {
+	if err := repo.EnsureAddons(ctx, names); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := here.Installer().Install(ctx, here.Playground().Kubeconfig(), names, func(line string) {
+	if err := repo.Installer().Install(ctx, repo.Playground().Kubeconfig(), names, func(line string) {
 		fmt.Fprintln(out, "  "+line)
 	}); err != nil {
 		return err

@@ -85,13 +85,13 @@ type Gateway struct {
 	Refuse, Admit func()
 	// Environment has additional variables for the operator, as NAME=value.
 	Environment []string
-	// Reached are the addresses that the operator must reach, as host:port.
-	Reached []string
+	// Addresses are those that the operator must reach, as host:port.
+	Addresses []string
 }
 
 // Ports returns the TCP ports to which the operator connects.
 func (g Gateway) Ports() (ports []int, err error) {
-	addresses := slices.Clone(g.Reached)
+	addresses := slices.Clone(g.Addresses)
 	if host, err := url.Parse(g.Host); err == nil && host.Port() != "" {
 		addresses = append(addresses, host.Host)
 	} else if err == nil && host.Host != "" {

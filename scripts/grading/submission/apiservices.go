@@ -20,8 +20,8 @@ var delegating = []string{"extension-apiserver-authentication-reader", "system:a
 
 // readAPIServices reads config/apiservice, and the bindings of config/rbac to the roles of Kubernetes that an
 // aggregated API server needs. All of these are optional.
-func (m *Manifests) readAPIServices(from *Submission) error {
-	objects, err := from.readYAML("config/apiservice/*.yaml")
+func (m *Manifests) readAPIServices(s *Submission) error {
+	objects, err := s.readYAML("config/apiservice/*.yaml")
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (m *Manifests) readAPIServices(from *Submission) error {
 	if len(m.APIServices) == 0 {
 		return nil
 	}
-	bindings, err := from.readYAML("config/rbac/*.yaml")
+	bindings, err := s.readYAML("config/rbac/*.yaml")
 	if err != nil {
 		return err
 	}

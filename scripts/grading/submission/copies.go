@@ -34,7 +34,8 @@ func (b *Builder) copyNotices() (notices []string) {
 	return notices
 }
 
-// uncopied returns the name of a field or a type that generated code does not copy, or an empty string if it copies all.
+// uncopied returns the name of a field or a type that generated code does not copy, or an empty string if it copies
+// all.
 func (b *Builder) uncopied(generated string, sources []string) string {
 	copied := b.parse(generated)
 	if copied == nil {
@@ -117,10 +118,10 @@ func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool
 	}
 }
 
-// sharesMemory reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice or a
-// map.
+// sharesMemory reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice
+// or a map.
 func sharesMemory(field ast.Expr, types map[string]ast.Expr) bool {
-	for range types { // named types of named types, and no circles
+	for range types { // named types of named types, without cycles
 		name, ok := field.(*ast.Ident)
 		if !ok || types[name.Name] == nil {
 			break

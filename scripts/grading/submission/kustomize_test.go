@@ -20,11 +20,11 @@ import (
 // A kustomization may have references that layOutKustomizations does not detect. kustomize then tries to download them,
 // and reaches no server.
 func TestKustomizeReachesNoNetwork(t *testing.T) {
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// This machine's connections to the network: a proxy, and a git that records its calls.
@@ -55,7 +55,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := asked.Load()
-		kustomize := exec.CommandContext(t.Context(), here.ControlPlane.Path)
+		kustomize := exec.CommandContext(t.Context(), repo.ControlPlane.Path)
 		kustomize.Args, kustomize.Env = []string{"kubectl", "kustomize", dir}, environment
 		output, err := kustomize.CombinedOutput()
 		if err == nil {

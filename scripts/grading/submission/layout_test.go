@@ -32,11 +32,11 @@ const (
 // machine's folders.
 func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var asked atomic.Int32
@@ -124,7 +124,7 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(samples.Lay(t, program+test.files))); err != nil {
 				t.Fatal(err)
 			}
-			objects, err := builder(t, dir).Kustomize(t.Context(), here.ControlPlane.Path)
+			objects, err := builder(t, dir).Kustomize(t.Context(), repo.ControlPlane.Path)
 			if test.wrong == "" {
 				if err != nil || len(objects) == 0 || objects[0].GetKind() != "ConfigMap" {
 					t.Errorf("Kustomize() = %v, error = %v", objects, err)
@@ -143,11 +143,11 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 func TestKustomizeOutputIsLimited(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// The same file of one MB, in many ConfigMaps.
@@ -156,7 +156,7 @@ func TestKustomizeOutputIsLimited(t *testing.T) {
 	for i := range deployedLimit>>20 + 1 {
 		files += "- name: map" + strings.Repeat("x", i) + "\n  files: [big.txt]\n"
 	}
-	_, err = builder(t, samples.Lay(t, files)).Kustomize(t.Context(), here.ControlPlane.Path)
+	_, err = builder(t, samples.Lay(t, files)).Kustomize(t.Context(), repo.ControlPlane.Path)
 	if p := problemOf(t, err); p.Reason != "config/default renders more than 32 MB of manifests, so it can't be deployed" {
 		t.Errorf("got reason %q", p.Reason)
 	}

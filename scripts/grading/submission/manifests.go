@@ -158,8 +158,8 @@ func (b *Builder) packages() (packages []string) {
 
 // fallback returns the manifests that are used when controller-gen fails on the markers. The syntax of webhook markers
 // has changed since 2020: if all other markers can be read, only the webhooks are taken from the committed files.
-// fallback returns nil if nothing is committed, or if a marker with today's syntax is wrong, because the committed files
-// do not reflect such a marker.
+// fallback returns nil if nothing is committed, or if a marker with today's syntax is wrong, because the committed
+// files do not reflect such a marker.
 func (b *Builder) fallback(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.Webhooks) > 0 && message != "" {
 		if generated, _, err := b.generate(ctx, "rbac", "crd"); err == nil {

@@ -115,15 +115,15 @@ func (b *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	return known, nil
 }
 
-// ownFamily is the prefix of controller-gen's markers. Other markers belong to other tools, unless they nearly match one of
-// controller-gen's.
+// ownFamily is the prefix of controller-gen's markers. Other markers belong to other tools, unless they nearly match
+// one of controller-gen's.
 const ownFamily = "kubebuilder"
 
 // foreignMarkers lists prefixes of markers that begin with kubebuilder's name but belong to other tools.
 var foreignMarkers = []string{"kubebuilder:scaffold", "kubebuilder:docs-gen", "kubebuilder:featuregate"}
 
-// maxTypos is the maximum number of letters by which a misspelled marker of no known family may differ from the intended
-// one.
+// maxTypos is the maximum number of letters by which a misspelled marker of no known family may differ from the
+// intended one.
 const maxTypos = 2
 
 // judge describes what is wrong with a comment that looks like a marker, and what was probably meant. It returns an

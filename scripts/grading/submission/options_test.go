@@ -65,7 +65,8 @@ func TestGeneratorOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			options := opened.generatorOptions()
-			if crd, rbac := options.argument("crd"), options.argument("rbac"); crd != test.crd || rbac != test.rbac || options.argument("webhook") != "webhook" {
+			crd, rbac, webhook := options.argument("crd"), options.argument("rbac"), options.argument("webhook")
+			if crd != test.crd || rbac != test.rbac || webhook != "webhook" {
 				t.Errorf("got generators %q and %q, want %q and %q", crd, rbac, test.crd, test.rbac)
 			}
 		})

@@ -107,12 +107,12 @@ func builder(t *testing.T, dir string) *Builder {
 			t.Error(err)
 		}
 	})
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &Builder{Submission: opened, Scope: scope}
-	if b.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
+	if b.ControllerGen, err = repo.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return b

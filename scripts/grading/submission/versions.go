@@ -111,8 +111,8 @@ func (m *Manifests) conversionOf(definition *unstructured.Unstructured) map[stri
 }
 
 // readConversions reads the patches that kubebuilder writes for conversion webhooks.
-func (m *Manifests) readConversions(from *Submission) error {
-	patches, err := from.readYAML("config/crd/patches/*.yaml")
+func (m *Manifests) readConversions(s *Submission) error {
+	patches, err := s.readYAML("config/crd/patches/*.yaml")
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,9 @@ func (m *Manifests) HasWebhooks() bool { return len(m.Webhooks) > 0 }
 
 // readWebhooks reads the configurations of webhooks, the Services by which they are reached, and the prefix that
 // kustomize would add to their names.
-func (m *Manifests) readWebhooks(from *Submission) error {
+func (m *Manifests) readWebhooks(s *Submission) error {
 	// If there is a second file, it is for clusters before 2021.
-	objects, err := from.readYAML("config/webhook/manifests*.yaml")
+	objects, err := s.readYAML("config/webhook/manifests*.yaml")
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 			m.addWebhook(object)
 		}
 	}
-	services, err := from.readYAML("config/webhook/service.yaml")
+	services, err := s.readYAML("config/webhook/service.yaml")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 		}
 	}
 	// kustomize handles the other fields of this file, and errors in it.
-	if kustomization, err := from.readYAML("config/default/kustomization.yaml"); err == nil && len(kustomization) > 0 {
+	if kustomization, err := s.readYAML("config/default/kustomization.yaml"); err == nil && len(kustomization) > 0 {
 		m.namePrefix, _, _ = unstructured.NestedString(kustomization[0].Object, "namePrefix")
 	}
 	return nil

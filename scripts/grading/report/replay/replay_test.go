@@ -74,8 +74,8 @@ func TestStepsOfRealRuns(t *testing.T) {
 
 // outage returns a run in which an operator tries, waits and tries again.
 func outage() *report.Report {
-	at := func(at float64, what string, code int, fault string) report.Moment {
-		return report.Moment{At: at, Seconds: 0.01, Service: report.ServiceAPI, What: what, Code: code, Fault: fault}
+	momentAt := func(momentAt float64, what string, code int, fault string) report.Moment {
+		return report.Moment{At: momentAt, Seconds: 0.01, Service: report.ServiceAPI, What: what, Code: code, Fault: fault}
 	}
 	return &report.Report{
 		Lab: "03-finalizer", Title: "The finalizer", Outcome: report.Graded,
@@ -88,15 +88,15 @@ func outage() *report.Report {
 			{ID: "never-ran", Status: report.Skipped},
 		},
 		Timeline: []report.Moment{
-			at(1.1, "list icecreams", 200, ""),
-			at(2.0, "patch icecreams apricot", 200, ""),
-			at(2.1, "update leases leader", 200, ""),
-			at(2.2, "get owners dceda42e-ce07-4ec4-996f-ae9dbddd2c66", 503, "unavailable"),
-			at(2.3, "watch icecreams", 200, ""),
-			at(3.5, "put movements cce76f5b549fcaa4fbb0ac2eb0939b80", 201, ""),
-			at(3.6, "put movements 3e299643a6df96300af1ea83bb1cb95f", 201, ""),
+			momentAt(1.1, "list icecreams", 200, ""),
+			momentAt(2.0, "patch icecreams apricot", 200, ""),
+			momentAt(2.1, "update leases leader", 200, ""),
+			momentAt(2.2, "get owners dceda42e-ce07-4ec4-996f-ae9dbddd2c66", 503, "unavailable"),
+			momentAt(2.3, "watch icecreams", 200, ""),
+			momentAt(3.5, "put movements cce76f5b549fcaa4fbb0ac2eb0939b80", 201, ""),
+			momentAt(3.6, "put movements 3e299643a6df96300af1ea83bb1cb95f", 201, ""),
 			{At: 3.7, Service: report.ServiceOperator, What: "the operator was killed"},
-			at(3.8, "update icecreams/status apricot", 200, ""),
+			momentAt(3.8, "update icecreams/status apricot", 200, ""),
 		},
 	}
 }

@@ -45,21 +45,21 @@ func TestMain(m *testing.M) {
 // built for this checkout, and a submission in its own repository.
 func workspace(t *testing.T, submission func(dir string)) string {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := here.Labs.Lab("1")
+	first, err := repo.Labs.Lab("1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.ControllerGen(t.Context()); err != nil {
+	if _, err := repo.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Checks(t.Context(), first); err != nil {
+	if _, err := repo.Checks(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "job-") //nolint:usetesting // the names of sockets below it must be short
@@ -74,9 +74,9 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	for _, name := range []string{
 		"Makefile", "go.work", "clusters", "docs", "labs", "scripts", "solutions", ".cache/checks", ".cache/controlplane",
 	} {
-		link(t, filepath.Join(here.Root, name), filepath.Join(root, name))
+		link(t, filepath.Join(repo.Root, name), filepath.Join(root, name))
 	}
-	tools, err := filepath.Glob(filepath.Join(here.Root, ".cache", "bin", "controller-gen*"))
+	tools, err := filepath.Glob(filepath.Join(repo.Root, ".cache", "bin", "controller-gen*"))
 	if err != nil {
 		t.Fatal(err)
 	}

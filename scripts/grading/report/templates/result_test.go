@@ -26,7 +26,7 @@ type job struct{ dir, root, submission string }
 
 func newJob(t *testing.T, grade string, modules ...string) job {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func newJob(t *testing.T, grade string, modules ...string) job {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"go.work", "clusters", "docs", "labs", "scripts", "solutions"} {
-		link(t, filepath.Join(here.Root, name), filepath.Join(j.root, name))
+		link(t, filepath.Join(repo.Root, name), filepath.Join(j.root, name))
 	}
 	content, err := os.ReadFile(lab)
 	if err != nil {
@@ -98,7 +98,8 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 		t.Run("Gradescope, "+name, func(t *testing.T) {
 			t.Parallel()
 			results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; "+end, ".").onGradescope(t)
-			if _, statErr := os.Lstat(results); err == nil || !errors.Is(statErr, fs.ErrNotExist) || !strings.Contains(output, "The run has no result") {
+			if _, statErr := os.Lstat(results); err == nil || !errors.Is(statErr, fs.ErrNotExist) ||
+				!strings.Contains(output, "The run has no result") {
 				t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, statErr, output)
 			}
 		})

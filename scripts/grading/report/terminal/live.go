@@ -31,7 +31,7 @@ type Live struct {
 	closed      bool
 	stopSpinner func() // ends the spinner
 	options     Options
-	left        int // how many checks have not ended
+	remaining   int // how many checks have not ended
 }
 
 // activity is a step or a check in progress.
@@ -55,7 +55,7 @@ func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
 	safe := *r
 	safe.Sanitize()
-	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stopSpinner: func() {}, options: o, left: len(safe.Checks)}
+	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stopSpinner: func() {}, options: o, remaining: len(safe.Checks)}
 	l.frame = progress.Frames(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l
@@ -113,7 +113,7 @@ func (l *Live) CheckDone(c report.Check) {
 		line = "\n" + line
 	}
 	l.anyCheck = true
-	l.left--
+	l.remaining--
 	if c.ID == l.options.First && c.ID != "" {
 		line += l.first(&one.Checks[0])
 	}
@@ -123,8 +123,8 @@ func (l *Live) CheckDone(c report.Check) {
 // first returns the verdict on the check that failed last time, while the others still have to run.
 func (l *Live) first(c *report.Check) string {
 	rest := ""
-	if l.left > 0 {
-		rest = fmt.Sprintf("Checking the other %d.", l.left)
+	if l.remaining > 0 {
+		rest = fmt.Sprintf("Checking the other %d.", l.remaining)
 	}
 	switch {
 	case c.Status == report.Failed && l.page.screen.Interactive && rest != "":

@@ -93,16 +93,16 @@ func API(ctx context.Context, t Target, m *submission.Manifests) (token string, 
 			return "", err
 		}
 	}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return t.definitions(ctx, dynamicClient, m) })
-	both.Go(func() (err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.definitions(ctx, dynamicClient, m) })
+	group.Go(func() (err error) {
 		if err := t.account(ctx, client, m); err != nil {
 			return err
 		}
 		token, err = Token(ctx, client, submission.AccountNamespace, submission.AccountName)
 		return err
 	})
-	return token, both.Wait()
+	return token, group.Wait()
 }
 
 // Token returns a token for an account, signed by the API server.

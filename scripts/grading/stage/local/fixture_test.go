@@ -148,8 +148,8 @@ func (f fixture) installWithRoute(route Route, files string) *installed {
 	if err != nil {
 		f.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: f.Config()}, route)
-	made, err := on.Install(f.Context(), stage.Submission{Builder: b, Manifests: manifests, Webhooks: true}, stage.Gateway{})
+	st := New(&stage.Cluster{Config: f.Config()}, route)
+	made, err := st.Install(f.Context(), stage.Submission{Builder: b, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
 		f.Fatal(err)
 	}

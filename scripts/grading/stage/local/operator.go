@@ -140,7 +140,7 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 // walls returns the walls around the program. It can connect to the services of its gateway, and to its own ports,
 // because a webhook server checks whether it listens.
 func (o *operator) walls() *process.Walls {
-	ports := slices.Clone(o.reached)
+	ports := slices.Clone(o.ports)
 	for _, c := range o.claims {
 		ports = append(ports, c.port)
 	}

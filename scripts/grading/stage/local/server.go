@@ -167,8 +167,8 @@ func (s *server) register(ctx context.Context) error {
 
 // setReady sets the readiness of the Services' endpoint.
 func (s *server) setReady(ctx context.Context, ready bool) error {
-	at := &addressed{s.route.endpoints(), s.target}
-	at.target.Shared = false // the endpoint is this run's, and may exist already
+	endpoints := &addressed{s.route.endpoints(), s.target}
+	endpoints.target.Shared = false // the endpoint is this run's, and may exist already
 	for _, made := range s.made {
 		ports, err := portsOf(made)
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *server) setReady(ctx context.Context, ready bool) error {
 		for port := range ports {
 			ports[port] = s.port
 		}
-		if err := at.routeIf(ctx, s.client, made, ports, ready); err != nil {
+		if err := endpoints.routeIf(ctx, s.client, made, ports, ready); err != nil {
 			return err
 		}
 	}

@@ -105,13 +105,13 @@ func aggregated(t *testing.T, f fixture, files string) (*server, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: f.Config()}, ByEgress(f.Egress))
-	what := stage.Submission{Builder: b, Manifests: manifests, Aggregated: true, ControlPlane: here.ControlPlane.Path}
-	made, err := on.Install(t.Context(), what, stage.Gateway{})
+	st := New(&stage.Cluster{Config: f.Config()}, ByEgress(f.Egress))
+	what := stage.Submission{Builder: b, Manifests: manifests, Aggregated: true, ControlPlane: repo.ControlPlane.Path}
+	made, err := st.Install(t.Context(), what, stage.Gateway{})
 	if err != nil {
 		t.Fatal(err)
 	}

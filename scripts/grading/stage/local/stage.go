@@ -58,7 +58,7 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 	}
 	i := &installed{
 		Submission: what, target: target, route: l.route, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
-		environment: gateway.Environment, reached: ports,
+		environment: gateway.Environment, ports: ports,
 	}
 	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the operator's kubeconfig: %w", err)
@@ -73,5 +73,5 @@ type installed struct {
 	route       Route
 	kubeconfig  string   // the file with the access of the operator's account
 	environment []string // additional variables of the operator
-	reached     []int    // the ports to which it connects
+	ports       []int    // the ports to which it connects
 }

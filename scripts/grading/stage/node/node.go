@@ -37,17 +37,19 @@ const (
 // Start returns a stage.Start for an embedded cluster with a node, which start starts. The operator is a Pod there. Its
 // image is built in the store, from which the node runs images. start passes what it waits for to onWait. kubectl is a
 // program that runs kubectl when its first argument is "kubectl".
-func Start(start func(ctx context.Context, onWait func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
+func Start(
+	start func(ctx context.Context, onWait func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string,
+) stage.Start {
 	return func(ctx context.Context, onWait func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, onWait)
 		if err != nil {
 			return nil, err
 		}
-		on, err := podStage(cluster, own.Describe(cluster), store, kubectl)
+		st, err := podStage(cluster, own.Describe(cluster), store, kubectl)
 		if err != nil {
 			return nil, errors.Join(err, cluster.Stop())
 		}
-		return on, nil
+		return st, nil
 	}
 }
 

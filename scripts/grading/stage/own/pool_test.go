@@ -45,15 +45,15 @@ func TestPoolLendsAClusterAgain(t *testing.T) {
 		})
 	start := func(lease *Lease) kubernetes.Interface {
 		t.Helper()
-		on, err := lease.Start(t.Context(), func(string) {})
+		st, err := lease.Start(t.Context(), func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := kubernetes.NewForConfig(on.Cluster().Config)
+		client, err := kubernetes.NewForConfig(st.Cluster().Config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := on.Close(); err != nil {
+		if err := st.Close(); err != nil {
 			t.Fatal(err)
 		}
 		return client

@@ -23,22 +23,22 @@ import (
 // solution returns a lab's solution with its manifests, and the program that runs kubectl.
 func solution(t *testing.T, number string) (b *submission.Builder, manifests *submission.Manifests, kubectl string) {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
+	if err := repo.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab(number)
+	lab, err := repo.Labs.Lab(number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = stagetest.Builder(t, here.SolutionDir(lab))
+	b = stagetest.Builder(t, repo.SolutionDir(lab))
 	if manifests, err = b.Generate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return b, manifests, here.ControlPlane.Path
+	return b, manifests, repo.ControlPlane.Path
 }
 
 // The test renders the solution of the lab with webhooks, as `make deploy` does.

@@ -158,7 +158,7 @@ func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, err
 // await waits until a new Pod of the operator runs.
 func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
 	status := "no Pod was created"
-	err = o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) (ready bool) {
+	err = o.watchPods(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) (ready bool) {
 		if found.DeletionTimestamp != nil || slices.Contains(o.old, found.UID) {
 			return false
 		}
@@ -172,8 +172,8 @@ func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
 	return running, err
 }
 
-// until watches Pods until done returns true for one.
-func (o *operator) until(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
+// watchPods watches Pods until done returns true for one.
+func (o *operator) watchPods(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
 	return await.Change(ctx, o.pods(), which, forPods(done))
 }
 
@@ -199,20 +199,20 @@ func (o *operator) status(p *corev1.Pod) corev1.ContainerStatus {
 }
 
 // inspect reports whether the operator has started in a Pod, and otherwise the reason.
-func (o *operator) inspect(at *corev1.Pod) (started bool, status string) {
-	state := o.status(at).State
+func (o *operator) inspect(p *corev1.Pod) (started bool, status string) {
+	state := o.status(p).State
 	switch {
 	case state.Running != nil, state.Terminated != nil:
 		return true, ""
 	case state.Waiting != nil && state.Waiting.Reason != "":
 		return false, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": ")
 	}
-	for _, condition := range at.Status.Conditions {
+	for _, condition := range p.Status.Conditions {
 		if condition.Status == corev1.ConditionFalse && condition.Message != "" {
 			return false, condition.Message
 		}
 	}
-	return false, "its phase is " + string(at.Status.Phase)
+	return false, "its phase is " + string(p.Status.Phase)
 }
 
 // AwaitListening waits until Services route to the operator, and the API server to an aggregated API server.
@@ -263,7 +263,7 @@ func (p *pod) finish(err error) {
 // watch detects when the operator ends by itself. It ignores errors: either the run is being stopped, or the next
 // request fails as well.
 func (p *pod) watch(ctx context.Context) {
-	_ = p.until(ctx, p.selector(), func(_ watch.EventType, now *corev1.Pod) bool {
+	_ = p.watchPods(ctx, p.selector(), func(_ watch.EventType, now *corev1.Pod) bool {
 		status := p.status(now)
 		for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 			if state.Terminated != nil && now.DeletionTimestamp == nil {

@@ -157,7 +157,7 @@ func (o *operator) AwaitServing(ctx context.Context) error { return o.ready(ctx)
 
 // ready waits until a Pod of the operator is ready.
 func (o *operator) ready(ctx context.Context) error {
-	return o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) bool {
+	return o.watchPods(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) bool {
 		return found.DeletionTimestamp == nil && o.status(found).Ready
 	})
 }

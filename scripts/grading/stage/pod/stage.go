@@ -68,7 +68,7 @@ func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway s
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
 	// Without this check, the report would blame the operator for sending no requests.
-	for _, address := range gateway.Reached {
+	for _, address := range gateway.Addresses {
 		if err := p.nodes.Reach(ctx, address); err != nil {
 			return nil, err
 		}

@@ -228,7 +228,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	if err := mark(ctx, from); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	copied := &afterMark{mark: []byte(from), to: file, started: make(chan struct{})}
+	copied := &markFilter{mark: []byte(from), out: file, started: make(chan struct{})}
 	copying, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- o.shared.Audit.Follow(copying, copied) }()
@@ -251,34 +251,34 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	}
 }
 
-// afterMark passes on the lines that come after the one with the mark.
-type afterMark struct {
+// markFilter passes on the lines that come after the one with the mark.
+type markFilter struct {
 	mark    []byte
-	to      *os.File
+	out     *os.File
 	started chan struct{}
 	once    sync.Once
 	rest    []byte
 	found   bool
 }
 
-func (w *afterMark) Write(p []byte) (int, error) {
-	if w.found {
-		return w.to.Write(p)
+func (m *markFilter) Write(p []byte) (int, error) {
+	if m.found {
+		return m.out.Write(p)
 	}
-	w.rest = append(w.rest, p...)
+	m.rest = append(m.rest, p...)
 	for {
-		line, after, whole := bytes.Cut(w.rest, []byte("\n"))
+		line, after, whole := bytes.Cut(m.rest, []byte("\n"))
 		if !whole {
 			return len(p), nil
 		}
-		w.rest = after
-		if bytes.Contains(line, w.mark) {
+		m.rest = after
+		if bytes.Contains(line, m.mark) {
 			break
 		}
 	}
-	w.found = true
-	_, err := w.to.Write(w.rest)
-	w.rest = nil
-	w.once.Do(func() { close(w.started) })
+	m.found = true
+	_, err := m.out.Write(m.rest)
+	m.rest = nil
+	m.once.Do(func() { close(m.started) })
 	return len(p), err
 }

@@ -28,15 +28,15 @@ func Cluster(tb testing.TB) *embedded.Cluster {
 	shared.mutex.Lock()
 	tb.Cleanup(shared.mutex.Unlock)
 	if shared.cluster == nil {
-		here, err := checkout.Find()
+		repo, err := checkout.Find()
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if err := here.EnsureControlPlane(tb.Context()); err != nil {
+		if err := repo.EnsureControlPlane(tb.Context()); err != nil {
 			tb.Fatal(err)
 		}
 		// Not the test's context: the cluster outlives it.
-		if shared.cluster, err = embedded.Start(context.Background(), here.ControlPlane); err != nil {
+		if shared.cluster, err = embedded.Start(context.Background(), repo.ControlPlane); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -48,9 +48,9 @@ func Cluster(tb testing.TB) *embedded.Cluster {
 const NamespacesVariable = "OPERATOR_LABS_NAMESPACES"
 
 // Node returns the parts of a node for an embedded cluster. It ends a test for which no node can run.
-func Node(tb testing.TB, here *checkout.Checkout) embedded.NodeParts {
+func Node(tb testing.TB, repo *checkout.Checkout) embedded.NodeParts {
 	tb.Helper()
-	parts, err := here.EnsureNode(tb.Context())
+	parts, err := repo.EnsureNode(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -35,12 +35,12 @@ func Builder(tb testing.TB, dir string) *submission.Builder {
 			tb.Error(err)
 		}
 	})
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	builder := &submission.Builder{Submission: opened, Scope: scope}
-	if builder.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
+	if builder.ControllerGen, err = repo.ControllerGen(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	return builder
