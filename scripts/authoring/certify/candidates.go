@@ -69,8 +69,8 @@ func (o *Options) Has() bool {
 }
 
 // Names returns the names of all submissions that certify a lab.
-func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
-	o := Options{Checkout: here, Lab: lab}
+func Names(repo *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
+	o := Options{Checkout: repo, Lab: lab}
 	all, err := o.candidates()
 	for _, c := range all {
 		names = append(names, c.name)

@@ -189,12 +189,12 @@ func TestTortureDeviations(t *testing.T) {
 
 func TestCandidates(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range here.Labs.Labs {
-		options := Options{Checkout: here, Lab: &here.Labs.Labs[i]}
+	for i := range repo.Labs.Labs {
+		options := Options{Checkout: repo, Lab: &repo.Labs.Labs[i]}
 		all, err := options.candidates()
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +266,7 @@ func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 // With one slot and several rounds, a slot that is not released would block the next round forever.
 func TestInterruptedCertificationEnds(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestInterruptedCertificationEnds(t *testing.T) {
 	cancel(why)
 	done := make(chan error, 1)
 	go func() {
-		done <- Lab(ctx, Options{Checkout: here, Lab: &here.Labs.Labs[0], Only: []string{"solution"}, Repeat: 5, Out: io.Discard})
+		done <- Lab(ctx, Options{Checkout: repo, Lab: &repo.Labs.Labs[0], Only: []string{"solution"}, Repeat: 5, Out: io.Discard})
 	}()
 	select {
 	case err := <-done:
@@ -319,21 +319,21 @@ func TestLoadUsesCPU(t *testing.T) {
 // graded.
 func TestDesignsApplyToSolutions(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tried := map[string]bool{}
-	for i := range here.Labs.Labs {
-		lab := &here.Labs.Labs[i]
-		all, err := designs(here.Root, lab.Name)
+	for i := range repo.Labs.Labs {
+		lab := &repo.Labs.Labs[i]
+		all, err := designs(repo.Root, lab.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range all {
 			tried[d.name] = true
 			dir := filepath.Join(t.TempDir(), d.name)
-			if err := errors.Join(os.CopyFS(dir, os.DirFS(here.SolutionDir(lab))), d.apply(dir)); err != nil {
+			if err := errors.Join(os.CopyFS(dir, os.DirFS(repo.SolutionDir(lab))), d.apply(dir)); err != nil {
 				t.Errorf("lab %s: %v", lab.Name, err)
 			}
 			for _, file := range d.files {
@@ -343,7 +343,7 @@ func TestDesignsApplyToSolutions(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(here.Root, designsDir, "*"))
+	files, err := filepath.Glob(filepath.Join(repo.Root, designsDir, "*"))
 	if err != nil || len(files) != len(tried) || len(tried) < 6 {
 		t.Errorf("got %d files and these designs of labs: %v, error %v", len(files), tried, err)
 	}

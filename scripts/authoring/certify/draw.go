@@ -58,7 +58,7 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 		}
 	}
 	type name struct {
-		of    *choice
+		lab   *choice
 		name  string
 		order string
 	}
@@ -119,11 +119,11 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 	slices.SortFunc(others, byOrder)
 	for i, n := range others {
 		if d.Most > 0 && i >= d.Most {
-			n.of.late = append(n.of.late, n.name)
+			n.lab.late = append(n.lab.late, n.name)
 			continue
 		}
-		n.of.graded[n.name] = true
-		n.of.changed++
+		n.lab.graded[n.name] = true
+		n.lab.changed++
 	}
 	return chosen, nil
 }

@@ -20,13 +20,13 @@ import (
 // everyLab returns the options of all labs, as certify uses them when no lab is named.
 func everyLab(t *testing.T) []Options {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var labs []Options
-	for i := range here.Labs.Labs {
-		labs = append(labs, Options{Checkout: here, Lab: &here.Labs.Labs[i]})
+	for i := range repo.Labs.Labs {
+		labs = append(labs, Options{Checkout: repo, Lab: &repo.Labs.Labs[i]})
 	}
 	return labs
 }
@@ -49,14 +49,14 @@ func TestSeedDrawsMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var of []string
+			var lab []string
 			for _, c := range options.drawn(all) {
-				of = append(of, c.name)
+				lab = append(lab, c.name)
 			}
-			if len(of) != 4 || of[0] != skeletonName || of[1] != solutionName {
-				t.Errorf("lab %s: drawn = %v, want skeleton, solution and two mutants", options.Lab.Name, of)
+			if len(lab) != 4 || lab[0] != skeletonName || lab[1] != solutionName {
+				t.Errorf("lab %s: drawn = %v, want skeleton, solution and two mutants", options.Lab.Name, lab)
 			}
-			names = append(names, of...)
+			names = append(names, lab...)
 		}
 		return names
 	}
@@ -74,7 +74,7 @@ func TestSeedDrawsMutants(t *testing.T) {
 func TestChangesSelectSubmissions(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestChangesSelectSubmissions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			root := filepath.Join(t.TempDir(), "clone")
-			if _, err := runner.Run(t.Context(), here.Root, nil, "git", "clone", "-q", "--shared", here.Root, root); err != nil {
+			if _, err := runner.Run(t.Context(), repo.Root, nil, "git", "clone", "-q", "--shared", repo.Root, root); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range test.files {
@@ -132,7 +132,7 @@ func TestChangesSelectSubmissions(t *testing.T) {
 			if draw.Since, err = changes.Since(t.Context(), runner, root, "HEAD"); err != nil {
 				t.Fatal(err)
 			}
-			clone := *here
+			clone := *repo
 			clone.Root = root
 			labs := everyLab(t)
 			for i := range labs {

@@ -71,8 +71,8 @@ fi
 // mutation returns a run over the mutants of the signs that have these changes.
 func mutation(t *testing.T, changes ...string) Mutation {
 	t.Helper()
-	here := solution(t, "")
-	dir := filepath.Join(here.Root, "solutions", "01-shop")
+	repo := solution(t, "")
+	dir := filepath.Join(repo.Root, "solutions", "01-shop")
 	for name, content := range map[string]string{"cmd/behaviour.go": behaviour, "cmd/signs.go": signs, "internal/shelf/shelf.go": shelf} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
@@ -87,14 +87,14 @@ func mutation(t *testing.T, changes ...string) Mutation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Mutation{Options: Options{Checkout: here, Checks: script, Parallel: 2, Lab: &manifest.Lab{
+	m := Mutation{Options: Options{Checkout: repo, Checks: script, Parallel: 2, Lab: &manifest.Lab{
 		Number: 1, Name: "01-shop", Title: "The shop", Operator: true, TimeLimit: metav1.Duration{Duration: time.Minute},
 		Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 100}},
 	}}}
 	if m.ControllerGen, err = found.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := mutate.Of(t.Context(), dir)
+	all, err := mutate.Generate(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,19 +182,19 @@ func TestMutantFates(t *testing.T) {
 // In a lab without a graded operator, a change that leaves the manifests as they are has no effect.
 func TestMutantWithSameManifestsIsEquivalent(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab("1")
+	lab, err := repo.Labs.Lab("1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Mutation{Options: Options{Checkout: here, Lab: lab, Checks: "/no/checks/are/needed"}}
-	if m.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
+	m := Mutation{Options: Options{Checkout: repo, Lab: lab, Checks: "/no/checks/are/needed"}}
+	if m.ControllerGen, err = repo.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := mutate.Of(t.Context(), here.SolutionDir(lab))
+	all, err := mutate.Generate(t.Context(), repo.SolutionDir(lab))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,12 +54,12 @@ type graders struct {
 // addNode adds the parts of the lab's clusters in which Pods run: the programs of the node, the installer of the lab's
 // add-ons, and the images that checkout.Prepare makes. complete is false if one of them is missing, for example on a
 // machine that can't run a node.
-func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
-	for _, program := range targets.Node(here.Root) {
+func (g *graders) addNode(repo *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
+	for _, program := range targets.Node(repo.Root) {
 		g.programs = append(g.programs, program.Output)
 	}
 	if len(lab.Addons) > 0 {
-		g.programs = append(g.programs, here.Installer().Program)
+		g.programs = append(g.programs, repo.Installer().Program)
 	}
 	for _, program := range g.programs {
 		if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete 
 		}
 		wanted = append(wanted, image)
 	}
-	g.images, err = images.StoreOf(here.Root).Find(wanted)
+	g.images, err = images.StoreOf(repo.Root).Find(wanted)
 	return len(g.images) == len(wanted), err
 }
 

@@ -141,14 +141,14 @@ func TestProvenSkeletonIsNotGenerated(t *testing.T) {
 // A node takes part in grading a lab whose Pods run. Without the node's programs or images nothing can be compared.
 func TestNodeIsPartOfGraders(t *testing.T) {
 	t.Parallel()
-	here := &checkout.Checkout{Root: t.TempDir()}
+	repo := &checkout.Checkout{Root: t.TempDir()}
 	lab := &manifest.Lab{Name: "05-cert-manager", Addons: []string{"cert-manager"}}
 	var by graders
-	if complete, err := by.addNode(here, lab); complete || err != nil {
+	if complete, err := by.addNode(repo, lab); complete || err != nil {
 		t.Errorf("addNode() without programs = %t, %v, want false", complete, err)
 	}
 	for _, name := range []string{"node/init", "node/agent", "node/imagebuild", "bin/addons"} {
-		file := filepath.Join(here.Root, ".cache", filepath.FromSlash(name))
+		file := filepath.Join(repo.Root, ".cache", filepath.FromSlash(name))
 		if !slices.Contains(by.programs, file) {
 			t.Errorf("programs lack %s: %v", file, by.programs)
 		}
@@ -162,11 +162,11 @@ func TestNodeIsPartOfGraders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{"clusters", "scripts"} {
-		if err := os.Symlink(filepath.Join(source.Root, folder), filepath.Join(here.Root, folder)); err != nil {
+		if err := os.Symlink(filepath.Join(source.Root, folder), filepath.Join(repo.Root, folder)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if complete, err := by.addNode(here, lab); complete || err != nil {
+	if complete, err := by.addNode(repo, lab); complete || err != nil {
 		t.Errorf("addNode() without images = %t, %v, want false", complete, err)
 	}
 }

@@ -226,20 +226,22 @@ func (c *certification) close(ctx context.Context) error {
 
 // graded is the result of a job.
 type graded struct {
-	of     *certification
-	name   string
-	line   string // for Out
-	failed bool
-	err    error
+	certification *certification
+	name          string
+	line          string // for Out
+	failed        bool
+	err           error
 }
 
 func (c *certification) do(ctx context.Context, j job) graded {
 	started := time.Now()
 	result, err := c.certify(ctx, j.candidate, filepath.Join(c.scope.Dir, j.dir))
 	if err != nil {
-		return graded{of: c, err: err}
+		return graded{certification: c, err: err}
 	}
-	return graded{of: c, name: j.name, line: c.verdict(j.candidate, time.Since(started), result), failed: len(result.deviations) > 0}
+	return graded{
+		certification: c, name: j.name, line: c.verdict(j.candidate, time.Since(started), result), failed: len(result.deviations) > 0,
+	}
 }
 
 func (c *certification) record(g graded) {
@@ -320,12 +322,12 @@ func gradeAll(ctx context.Context, all []*certification, atOnce int) error {
 		}
 		g := <-ended
 		running--
-		g.of.record(g)
-		if len(g.of.jobs) == 0 && g.of.running == 0 {
-			if err := g.of.close(ctx); err != nil {
+		g.certification.record(g)
+		if len(g.certification.jobs) == 0 && g.certification.running == 0 {
+			if err := g.certification.close(ctx); err != nil {
 				problems = append(problems, err)
 			}
-			g.of.scope = nil
+			g.certification.scope = nil
 		}
 	}
 	for _, c := range all {

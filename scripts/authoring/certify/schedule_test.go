@@ -18,7 +18,7 @@ import (
 // while a submission may begin.
 func TestLabsShareTheSlots(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func TestLabsShareTheSlots(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		var all []*certification
 		left := 0
-		for i := range here.Labs.Labs {
-			c := &certification{Options: Options{Lab: &here.Labs.Labs[i], Parallel: atOnce}}
+		for i := range repo.Labs.Labs {
+			c := &certification{Options: Options{Lab: &repo.Labs.Labs[i], Parallel: atOnce}}
 			for n := range 1 + random.IntN(9) {
 				c.jobs = append(c.jobs, job{dir: fmt.Sprint(n)})
 				left++
@@ -76,11 +76,11 @@ func TestLabsShareTheSlots(t *testing.T) {
 
 func TestDisturbedRunHasNoGrade(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Lab: &here.Labs.Labs[0]}
+	o := &Options{Lab: &repo.Labs.Labs[0]}
 	line := o.verdict(candidate{name: solutionName}, time.Second, result{noGrade: "it was stopped for 20 s"})
 	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
 		t.Errorf("got line %q", line)

@@ -24,11 +24,11 @@ import (
 // these mutants.
 func solution(t *testing.T, mutants string) *checkout.Checkout {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// The operator needs neither its kind nor its permissions. With them, a mutant would need markers.
@@ -47,7 +47,7 @@ func solution(t *testing.T, mutants string) *checkout.Checkout {
 			t.Fatal(err)
 		}
 	}
-	return &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane, Labs: here.Labs}
+	return &checkout.Checkout{Root: root, ControlPlane: repo.ControlPlane, Labs: repo.Labs}
 }
 
 // A script replaces the checks. All of them pass, and a program whose shop closes at noon fails the torture.
@@ -69,7 +69,7 @@ fi
 func TestMutantSurvivingTortureIsReported(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	here := solution(t, `
+	repo := solution(t, `
 skeleton: {fails: {open: x}}
 mutants:
 - name: closes
@@ -95,7 +95,7 @@ mutants:
 	}
 	var out strings.Builder
 	err = Lab(t.Context(), Options{
-		Checkout: here, ControllerGen: controllerGen, Checks: script,
+		Checkout: repo, ControllerGen: controllerGen, Checks: script,
 		Only: []string{"torture", "closes", "sturdy"}, Proven: t.TempDir(), Out: &out,
 		Lab: &manifest.Lab{
 			Number: 1, Name: "01-shop", Title: "The shop", Operator: true, TimeLimit: metav1.Duration{Duration: time.Minute},

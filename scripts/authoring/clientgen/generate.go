@@ -24,8 +24,8 @@ type Generator struct {
 }
 
 // New finds the programs of a checkout. It builds those that are missing.
-func New(ctx context.Context, here *checkout.Checkout) (Generator, error) {
-	paths, err := here.ClientGenerators(ctx)
+func New(ctx context.Context, repo *checkout.Checkout) (Generator, error) {
+	paths, err := repo.ClientGenerators(ctx)
 	if err != nil {
 		return Generator{}, err
 	}
@@ -64,8 +64,8 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 		return fmt.Errorf("reading the name of the module: %w", err)
 	}
 	module = strings.TrimSpace(module)
-	into := filepath.Join(dir, filepath.FromSlash(folder))
-	if err := os.RemoveAll(into); err != nil {
+	target := filepath.Join(dir, filepath.FromSlash(folder))
+	if err := os.RemoveAll(target); err != nil {
 		return fmt.Errorf("removing the old clients: %w", err)
 	}
 	made := module + "/" + folder
@@ -75,7 +75,7 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 		inputs = append(inputs, "--input", version)
 	}
 	common := func(name string) []string {
-		return []string{"--go-header-file", os.DevNull, "--output-dir", filepath.Join(into, name), "--output-pkg", made + "/" + name}
+		return []string{"--go-header-file", os.DevNull, "--output-dir", filepath.Join(target, name), "--output-pkg", made + "/" + name}
 	}
 	for _, step := range []struct {
 		program string
@@ -117,8 +117,8 @@ func marked(dir string) (versions []string, err error) {
 	return slices.Compact(versions), nil
 }
 
-// Wanted reports whether a type of the module in a folder requests a client. It is false for a missing folder.
-func Wanted(dir string) (bool, error) {
+// Requested reports whether a type of the module in a folder requests a client. It is false for a missing folder.
+func Requested(dir string) (bool, error) {
 	versions, err := marked(dir)
 	return len(versions) > 0, err
 }

@@ -39,7 +39,7 @@ func TestMarkedTypes(t *testing.T) {
 	if want := []string{"farm/v2", "shop/v1"}; err != nil || !slices.Equal(versions, want) {
 		t.Errorf("marked() = %v, %v, want %v", versions, err, want)
 	}
-	if wanted, err := Wanted(dir); err != nil || !wanted {
+	if wanted, err := Requested(dir); err != nil || !wanted {
 		t.Errorf("Wanted() = %t, %v", wanted, err)
 	}
 }
@@ -47,7 +47,7 @@ func TestMarkedTypes(t *testing.T) {
 func TestModuleWithoutMarkedTypesKeepsFiles(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{"internal/generated/kept.go": "package generated\n"})
-	if wanted, err := Wanted(dir); err != nil || wanted {
+	if wanted, err := Requested(dir); err != nil || wanted {
 		t.Errorf("Wanted() = %t, %v", wanted, err)
 	}
 	if err := (Generator{}).Generate(t.Context(), dir); !errors.Is(err, ErrNoTypes) {

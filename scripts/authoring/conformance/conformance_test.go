@@ -26,9 +26,9 @@ var all = []Test{{job}, {daemon}, {nodes}, {slow}}
 func TestParseTestName(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name  string
-		sig   string
-		alone bool
+		name   string
+		sig    string
+		serial bool
 	}{
 		{job, "sig-apps", false},
 		{daemon, "sig-apps", true},
@@ -37,8 +37,8 @@ func TestParseTestName(t *testing.T) {
 		{"[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive] [Conformance]", "sig-node", true},
 		{"Something without a group", "sig-unknown", false},
 	} {
-		if of := (Test{test.name}); of.SIG() != test.sig || of.Alone() != test.alone {
-			t.Errorf("%s: SIG() = %s, Alone() = %t", test.name, of.SIG(), of.Alone())
+		if parsed := (Test{test.name}); parsed.SIG() != test.sig || parsed.Serial() != test.serial {
+			t.Errorf("%s: SIG() = %s, Alone() = %t", test.name, parsed.SIG(), parsed.Serial())
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	}, ledger.Results()); diff != "" {
 		t.Errorf("recorded results (-want +got)\n%s", diff)
 	}
-	if left := ledger.Left(all); !slices.Equal(left, []Test{{daemon}, {nodes}, {slow}}) {
+	if left := ledger.Remaining(all); !slices.Equal(left, []Test{{daemon}, {nodes}, {slow}}) {
 		t.Errorf("Left() = %v", left)
 	}
 	if err := ledger.Publish(root); err == nil {

@@ -86,8 +86,8 @@ func (l *Ledger) Results() []Result {
 	return results
 }
 
-// Left returns the tests that have not passed yet.
-func (l *Ledger) Left(tests []Test) []Test {
+// Remaining returns the tests that have not passed yet.
+func (l *Ledger) Remaining(tests []Test) []Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t Test) bool { return l.results[t.Name].Verdict == Passed })
 }
 

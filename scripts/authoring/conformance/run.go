@@ -40,29 +40,29 @@ type Run struct {
 	// Kubectl is the program that tests of kubectl run.
 	Kubectl string
 	Tests   []Test
-	// Parallel is how many tests run at once, apart from those that must be alone.
+	// Parallel is how many tests run at once, apart from serial tests.
 	Parallel int
 	// Ended is called with each result, one after the other, as soon as its batch has ended.
 	Ended func(Result) error
 }
 
-// Do runs the tests: first those that may run beside others, then those that must run alone.
+// Do runs the tests: first those that may run in parallel, then the serial ones.
 func (r Run) Do(ctx context.Context) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
-	var together, alone []Test
+	var parallel, serial []Test
 	for _, test := range r.Tests {
-		if test.Alone() {
-			alone = append(alone, test)
+		if test.Serial() {
+			serial = append(serial, test)
 		} else {
-			together = append(together, test)
+			parallel = append(parallel, test)
 		}
 	}
-	err = r.batches(ctx, scope, together, max(1, r.Parallel))
+	err = r.batches(ctx, scope, parallel, max(1, r.Parallel))
 	if err == nil {
-		err = r.batches(ctx, scope, alone, 1)
+		err = r.batches(ctx, scope, serial, 1)
 	}
 	return errors.Join(err, scope.Close())
 }

@@ -32,8 +32,8 @@ func (t Test) SIG() string {
 	return "sig-unknown"
 }
 
-// Alone reports whether the test must not run beside others.
-func (t Test) Alone() bool {
+// Serial reports whether the test must not run in parallel with others.
+func (t Test) Serial() bool {
 	return strings.Contains(t.Name, "[Serial]") || strings.Contains(t.Name, "[Disruptive]")
 }
 

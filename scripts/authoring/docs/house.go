@@ -34,13 +34,13 @@ const (
 	solutions = "solutions"
 )
 
-// house is the layout of a repository. Each folder is read once, however many tables of a page need it.
-type house struct {
+// layout is the layout of a repository. Each folder is read once, however many tables of a page need it.
+type layout struct {
 	root string
 	read map[string][]goPackage // by the folder that has the packages
 }
 
-func newHouse(root string) *house { return &house{root: root, read: map[string][]goPackage{}} }
+func newHouse(root string) *layout { return &layout{root: root, read: map[string][]goPackage{}} }
 
 // goPackage is a folder with Go files.
 type goPackage struct {
@@ -61,7 +61,7 @@ func (l goLines) plus(other goLines) goLines {
 var notOurs = []string{"testdata", "bin", "out", "node_modules"}
 
 // packages lists the packages in a folder of the repository and below it, in the order of their folders.
-func (h *house) packages(folder string) ([]goPackage, error) {
+func (h *layout) packages(folder string) ([]goPackage, error) {
 	if packages, known := h.read[folder]; known {
 		return packages, nil
 	}
@@ -131,8 +131,8 @@ func (p *goPackage) add(name string) error {
 		if err != nil {
 			return err
 		}
-		folder, ours := strings.CutPrefix(imported, "lva.io/operators/")
-		if wing := wingOf(folder); ours && wing != "" && !slices.Contains(p.imports, wing) {
+		folder, internal := strings.CutPrefix(imported, "lva.io/operators/")
+		if wing := wingOf(folder); internal && wing != "" && !slices.Contains(p.imports, wing) {
 			p.imports = append(p.imports, wing)
 		}
 	}
@@ -141,11 +141,11 @@ func (p *goPackage) add(name string) error {
 
 // wingOf returns the wing that a folder belongs to, or an empty string.
 func wingOf(folder string) string {
-	below, _ := strings.CutPrefix(folder, scripts+"/")
-	if below == folder {
+	inScripts, _ := strings.CutPrefix(folder, scripts+"/")
+	if inScripts == folder {
 		return ""
 	}
-	wing, _, _ := strings.Cut(below, "/")
+	wing, _, _ := strings.Cut(inScripts, "/")
 	return wing
 }
 
@@ -168,7 +168,7 @@ func Undocumented(root string) ([]string, error) {
 }
 
 // byWing lists the packages of scripts by their wings. A package elsewhere in scripts is an error.
-func (h *house) byWing() (map[string][]goPackage, error) {
+func (h *layout) byWing() (map[string][]goPackage, error) {
 	all, err := h.packages(scripts)
 	if err != nil {
 		return nil, err
@@ -194,14 +194,14 @@ func linesOf(packages []goPackage) (sum goLines) {
 }
 
 // houseTables are the tables about the layout of the repository, by name.
-var houseTables = map[string]func(h *house, page string) (*table, error){
+var houseTables = map[string]func(h *layout, page string) (*table, error){
 	"wings":    wingTable,
 	"packages": packageTable,
 	"sizes":    sizeTable,
 }
 
 // wingTable lists the purpose and the size of each wing.
-func wingTable(h *house, page string) (*table, error) {
+func wingTable(h *layout, page string) (*table, error) {
 	found, err := h.byWing()
 	if err != nil {
 		return nil, err
@@ -212,18 +212,18 @@ func wingTable(h *house, page string) (*table, error) {
 		if len(packages) == 0 {
 			continue
 		}
-		holds, below := "", len(packages)
+		purpose, count := "", len(packages)
 		if packages[0].folder == folder {
-			holds, below = packages[0].comment, below-1 // the wing's own folder does not count as one of its packages
+			purpose, count = packages[0].comment, count-1 // the wing's own folder does not count as one of its packages
 		}
 		lines := linesOf(packages)
-		t.add(linkTo(page, wing, folder), inCell(holds), fmt.Sprint(below), hundreds(lines.code), hundreds(lines.tests))
+		t.add(linkTo(page, wing, folder), inCell(purpose), fmt.Sprint(count), hundreds(lines.code), hundreds(lines.tests))
 	}
 	return t, nil
 }
 
 // packageTable lists the packages of each wing and of clusters, below a row for the wing itself.
-func packageTable(h *house, page string) (*table, error) {
+func packageTable(h *layout, page string) (*table, error) {
 	found, err := h.byWing()
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func packageTable(h *house, page string) (*table, error) {
 }
 
 // clusters lists the packages of clusters: those of the embedded cluster's node, and all others.
-func (h *house) clusters() (others, ofNode []goPackage, err error) {
+func (h *layout) clusters() (others, ofNode []goPackage, err error) {
 	all, err := h.packages(clusters)
 	for _, p := range all {
 		if p.folder == node || strings.HasPrefix(p.folder, node+"/") {
@@ -267,15 +267,15 @@ func (h *house) clusters() (others, ofNode []goPackage, err error) {
 }
 
 // sizeTable lists how many lines the parts of the repository have.
-func sizeTable(h *house, page string) (*table, error) {
+func sizeTable(h *layout, page string) (*table, error) {
 	found, err := h.byWing()
 	if err != nil {
 		return nil, err
 	}
 	t := newTable("folder", "lines of code", "lines of tests")
-	add := func(folder, besides string, lines goLines) {
+	add := func(folder, suffix string, lines goLines) {
 		if lines != (goLines{}) {
-			t.add(linkTo(page, "`"+folder+"`", folder)+besides, hundreds(lines.code), hundreds(lines.tests))
+			t.add(linkTo(page, "`"+folder+"`", folder)+suffix, hundreds(lines.code), hundreds(lines.tests))
 		}
 	}
 	var all goLines
@@ -318,21 +318,21 @@ func hundreds(lines int) string {
 func inCell(sentence string) string { return strings.ReplaceAll(sentence, "<", "&lt;") }
 
 // diagrams are the diagrams that a page can have, by name. Each returns the lines of a Mermaid diagram.
-var diagrams = map[string]func(h *house) ([]string, error){
+var diagrams = map[string]func(h *layout) ([]string, error){
 	"wings": wingDiagram,
 }
 
 // makeDiagram returns the lines of a diagram for a page.
-func makeDiagram(h *house, name, section string) ([]string, error) {
+func makeDiagram(h *layout, name, section string) ([]string, error) {
 	if path.Ext(name) == ".md" {
 		lines, err := diagramOf(h.root, name, section)
 		return block("mermaid", lines), err
 	}
-	of, known := diagrams[name]
+	draw, known := diagrams[name]
 	if !known {
 		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))
 	}
-	lines, err := of(h)
+	lines, err := draw(h)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func makeDiagram(h *house, name, section string) ([]string, error) {
 
 // wingDiagram draws which wing imports which. It leaves out an import that another imported wing implies. It never
 // leaves out an import against the order.
-func wingDiagram(h *house) ([]string, error) {
+func wingDiagram(h *layout) ([]string, error) {
 	found, err := h.byWing()
 	if err != nil {
 		return nil, err

@@ -166,7 +166,7 @@ func WithoutMarkers(page []byte) []byte {
 }
 
 // generate returns the text between two markers.
-func generate(h *house, page, kind, name, part string) ([]string, error) {
+func generate(h *layout, page, kind, name, part string) ([]string, error) {
 	switch kind {
 	case "table":
 		return makeTable(h, page, name)

@@ -33,15 +33,15 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 }
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
-func makeTable(h *house, page, name string) ([]string, error) {
-	if of, known := houseTables[name]; known {
-		made, err := of(h, page)
+func makeTable(h *layout, page, name string) ([]string, error) {
+	if build, known := houseTables[name]; known {
+		made, err := build(h, page)
 		if err != nil {
 			return nil, err
 		}
 		return made.lines(), nil
 	}
-	of, known := tables[name]
+	build, known := tables[name]
 	if !known {
 		return nil, unknown("table", name, slices.AppendSeq(slices.Collect(maps.Keys(tables)), maps.Keys(houseTables)))
 	}
@@ -49,7 +49,7 @@ func makeTable(h *house, page, name string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("there is no list of labs to make this table from: %w", err)
 	}
-	made, err := of(h.root, page, list)
+	made, err := build(h.root, page, list)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func blindSets(root, _ string, list *manifest.Manifest) (*table, error) {
 func recordedRuns(root, page string, list *manifest.Manifest) (*table, error) {
 	t := newTable("lab", "run", "what was graded", "points", "replay first")
 	for i := range list.Labs {
-		all, err := runs.Of(root, &list.Labs[i])
+		all, err := runs.Required(root, &list.Labs[i])
 		if err != nil {
 			return nil, err
 		}

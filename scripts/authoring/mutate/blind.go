@@ -101,8 +101,8 @@ func (b *Blind) check(solution string) error {
 	return nil
 }
 
-// Of turns the set's solutions into mutants: first its mutants, then its designs.
-func (s *BlindSet) Of(solution string) (all []Mutant) {
+// All returns the set's solutions as mutants: first its mutants, then its designs.
+func (s *BlindSet) All(solution string) (all []Mutant) {
 	add := func(list []Blind, operator Operator) {
 		for _, one := range list {
 			description := one.Mistake

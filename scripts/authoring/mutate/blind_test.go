@@ -57,7 +57,7 @@ func TestBlindSetIsAppliedAndCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutants := set.Of(solution)
+	mutants := set.All(solution)
 	if err := mutants[0].Apply(solution); err != nil {
 		t.Fatal(err)
 	}

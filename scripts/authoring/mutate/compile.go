@@ -70,9 +70,9 @@ func check(set *token.FileSet, pkg *packages.Package, changed *ast.File) (unused
 // use returns the insertions, by offset, that use the unused imports and variables.
 func use(set *token.FileSet, file *ast.File, unused []token.Pos) map[int]string {
 	uses := map[int]string{}
-	variable := func(n ast.Expr, at token.Pos, form string) {
+	variable := func(n ast.Expr, pos token.Pos, form string) {
 		if name, ok := n.(*ast.Ident); ok && slices.Contains(unused, name.Pos()) {
-			uses[set.Position(at).Offset] += fmt.Sprintf(form, name.Name)
+			uses[set.Position(pos).Offset] += fmt.Sprintf(form, name.Name)
 		}
 	}
 	// Variables that the head of a statement declares are used at the beginning of its body.

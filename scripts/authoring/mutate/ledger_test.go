@@ -18,7 +18,7 @@ import (
 func shop(t *testing.T, survivors string) (dir string, mutants []mutate.Mutant) {
 	t.Helper()
 	dir = lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f(n int) int { return n + 7 }\n"})
-	mutants = of(t, dir)
+	mutants = generate(t, dir)
 	if len(mutants) != 3 {
 		t.Fatalf("invalid test: got the mutants %v, want three", changes(mutants))
 	}

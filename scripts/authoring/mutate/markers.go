@@ -39,7 +39,7 @@ func (s *source) markers() {
 		if ignored(text) || s.region(found[0]) == "else" {
 			continue
 		}
-		s.at(RemoveMarker, found[0], found[1], "")
+		s.replaceOffsets(RemoveMarker, found[0], found[1], "")
 		s.widen(found[2], text)
 	}
 }
@@ -55,7 +55,7 @@ func ignored(marker string) bool {
 
 // widen makes a marker request or allow more.
 func (s *source) widen(offset int, text string) {
-	change := func(from, to int, with string) { s.at(WidenMarker, offset+from, offset+to, with) }
+	change := func(from, to int, with string) { s.replaceOffsets(WidenMarker, offset+from, offset+to, with) }
 	for _, found := range rightsOf.FindAllStringSubmatchIndex(text, -1) {
 		from, to := found[0], found[1]
 		key, listed := text[found[2]:found[3]]+"=", strings.Split(text[found[4]:found[5]], ";")

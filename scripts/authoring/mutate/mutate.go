@@ -87,10 +87,10 @@ func (m *Mutant) Apply(dir string) error {
 	return nil
 }
 
-// Of generates all mutants of the solution in a folder, in the order of files and lines. It changes the files in which
-// a student has a task, and those that a student writes in a lab that begins nearly empty. It makes only changes after
-// which the package still compiles. The same solution always has the same mutants.
-func Of(ctx context.Context, solution string) ([]Mutant, error) {
+// Generate generates all mutants of the solution in a folder, in the order of files and lines. It changes the files in
+// which a student has a task, and those that a student writes in a lab that begins nearly empty. It makes only changes
+// after which the package still compiles. The same solution always has the same mutants.
+func Generate(ctx context.Context, solution string) ([]Mutant, error) {
 	keep, err := skeleton.Kept(solution)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func Of(ctx context.Context, solution string) ([]Mutant, error) {
 		for _, problem := range pkg.Errors {
 			wrong = append(wrong, problem)
 		}
-		made, err := of(solution, set, pkg, keep)
+		made, err := generate(solution, set, pkg, keep)
 		if err != nil {
 			return nil, err
 		}
@@ -135,9 +135,9 @@ func name(solution string, all []Mutant) (named []Mutant) {
 		}
 		seen[m.File+string(m.content)] = true
 		m.Solution = solution
-		about := strings.Join([]string{solution, m.File, m.In, string(m.Operator), m.Before, m.After}, "\x00")
-		count[about]++
-		digest := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", about, count[about]))
+		identity := strings.Join([]string{solution, m.File, m.In, string(m.Operator), m.Before, m.After}, "\x00")
+		count[identity]++
+		digest := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", identity, count[identity]))
 		m.ID = hex.EncodeToString(digest[:4])
 		named = append(named, m)
 	}
@@ -155,9 +155,9 @@ func Sample(all []Mutant, size int, seed uint32) []Mutant {
 	return chosen[:min(size, len(chosen))]
 }
 
-// of generates the mutants of a package. keep reports whether a lab that begins nearly empty has a file. It is nil for
-// other labs.
-func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool) ([]Mutant, error) {
+// generate returns the mutants of a package. keep reports whether a lab that begins nearly empty has a file. It is nil
+// for other labs.
+func generate(solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool) ([]Mutant, error) {
 	var all []Mutant
 	for _, file := range pkg.Syntax {
 		path := set.File(file.Pos()).Name()
@@ -188,7 +188,7 @@ func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(na
 		s.declarations()
 		s.syntaxTree()
 		s.markers()
-		for _, m := range s.made {
+		for _, m := range s.mutants {
 			if !m.Operator.ofMarkers() {
 				m.content = compiled(set, pkg, path, m.content)
 			}

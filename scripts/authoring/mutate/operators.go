@@ -43,7 +43,7 @@ func (s *source) syntaxTree() {
 			continue
 		}
 		ast.Inspect(declaration, func(n ast.Node) bool {
-			if n == nil || isForPeople(n) || s.texts[n] {
+			if n == nil || isHumanText(n) || s.texts[n] {
 				return false
 			}
 			s.node(n)
@@ -53,8 +53,8 @@ func (s *source) syntaxTree() {
 	}
 }
 
-// isForPeople reports whether only people read a node. No verdict depends on such a node.
-func isForPeople(n ast.Node) bool {
+// isHumanText reports whether a node is text for humans, such as a log message. No verdict depends on such a node.
+func isHumanText(n ast.Node) bool {
 	if pair, ok := n.(*ast.KeyValueExpr); ok {
 		key, ok := pair.Key.(*ast.Ident)
 		return ok && (key.Name == "Message" || key.Name == "Description") // of a condition, of a column
@@ -71,8 +71,8 @@ func isForPeople(n ast.Node) bool {
 	case "Info", "Warn", "Error", "Errorf", "V", "WithValues", "Eventf":
 		return true
 	}
-	of, ok := selector.X.(*ast.Ident)
-	return ok && of.Name == "errors" && selector.Sel.Name == "New"
+	receiver, ok := selector.X.(*ast.Ident)
+	return ok && receiver.Name == "errors" && selector.Sel.Name == "New"
 }
 
 // node generates the mutants of one node.
@@ -115,7 +115,7 @@ func (s *source) node(n ast.Node) {
 		s.replace(Arithmetic, n, s.text(n.X)+other)
 	case *ast.AssignStmt:
 		if other, ok := map[token.Token]string{token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+="}[n.Tok]; ok {
-			s.between(Arithmetic, n.TokPos, n.TokPos+2, other)
+			s.replaceRange(Arithmetic, n.TokPos, n.TokPos+2, other)
 		}
 	case *ast.SelectorExpr:
 		s.field(n)
@@ -161,8 +161,8 @@ func (s *source) tag(n *ast.BasicLit) {
 
 // others lists the operators that authors confuse with one another.
 var others = map[token.Token]struct {
-	by   Operator
-	with []string
+	operator     Operator
+	replacements []string
 }{
 	token.LSS: {Comparison, []string{"<=", ">"}}, token.LEQ: {Comparison, []string{"<", ">="}},
 	token.GTR: {Comparison, []string{">=", "<"}}, token.GEQ: {Comparison, []string{">", "<="}},
@@ -174,10 +174,10 @@ var others = map[token.Token]struct {
 
 func (s *source) binary(n *ast.BinaryExpr) {
 	other, ok := others[n.Op]
-	for _, with := range other.with {
-		s.between(other.by, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), with)
+	for _, replacement := range other.replacements {
+		s.replaceRange(other.operator, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), replacement)
 	}
-	if ok && other.by == Connective {
+	if ok && other.operator == Connective {
 		s.replace(DropCondition, n, s.text(n.X))
 		s.replace(DropCondition, n, s.text(n.Y))
 	}
@@ -250,7 +250,7 @@ func (s *source) statements(list []ast.Stmt) {
 	for _, statement := range list {
 		switch n := statement.(type) {
 		case *ast.ExprStmt:
-			if !isForPeople(n.X) {
+			if !isHumanText(n.X) {
 				s.replace(RemoveStatement, n, "")
 			}
 		case *ast.AssignStmt:
@@ -307,21 +307,21 @@ func isConstructor(n ast.Expr) bool {
 // in a chain.
 func (s *source) call(n *ast.CallExpr) {
 	signature, ok := s.info.TypeOf(n.Fun).(*types.Signature)
-	if !ok || isForPeople(n) {
+	if !ok || isHumanText(n) {
 		return
 	}
 	s.errorTexts(n, signature)
 	for i := range len(n.Args) - 1 {
 		a, b := n.Args[i], n.Args[i+1]
 		if types.Identical(s.info.TypeOf(a), s.info.TypeOf(b)) {
-			s.between(SwapArguments, a.Pos(), b.End(), s.text(b)+string(s.content[s.offset(a.End()):s.offset(b.Pos())])+s.text(a))
+			s.replaceRange(SwapArguments, a.Pos(), b.End(), s.text(b)+string(s.content[s.offset(a.End()):s.offset(b.Pos())])+s.text(a))
 		}
 	}
 	if signature.Variadic() && len(n.Args) >= signature.Params().Len() && !n.Ellipsis.IsValid() {
 		s.element(DropArgument, n.Args, len(n.Args)-1, n.Rparen)
 	}
 	if method, ok := n.Fun.(*ast.SelectorExpr); ok && isCall(method.X) && types.Identical(s.info.TypeOf(method.X), s.info.TypeOf(n)) {
-		s.between(DropCall, method.X.End(), n.End(), "")
+		s.replaceRange(DropCall, method.X.End(), n.End(), "")
 	}
 }
 
@@ -341,13 +341,13 @@ func (s *source) errorTexts(n *ast.CallExpr, signature *types.Signature) {
 }
 
 // element removes an element of a list, with the comma that separates it from the others.
-func (s *source) element(by Operator, list []ast.Expr, i int, end token.Pos) {
+func (s *source) element(operator Operator, list []ast.Expr, i int, end token.Pos) {
 	switch {
 	case i+1 < len(list):
-		s.between(by, list[i].Pos(), list[i+1].Pos(), "")
+		s.replaceRange(operator, list[i].Pos(), list[i+1].Pos(), "")
 	case i > 0:
-		s.between(by, list[i-1].End(), list[i].End(), "")
+		s.replaceRange(operator, list[i-1].End(), list[i].End(), "")
 	default:
-		s.between(by, list[i].Pos(), end, "")
+		s.replaceRange(operator, list[i].Pos(), end, "")
 	}
 }

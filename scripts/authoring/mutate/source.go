@@ -24,8 +24,8 @@ type source struct {
 	regions bool              // only solutions of tasks are changed
 	texts   map[ast.Node]bool // nodes that only people read
 
-	within []declared
-	made   []Mutant
+	declared []declared
+	mutants  []Mutant
 }
 
 // declared is a function, a type or a field, with its comment.
@@ -42,23 +42,25 @@ func (s *source) text(n ast.Node) string {
 }
 
 // replace adds a mutant in which some code replaces a node. Empty code removes the node.
-func (s *source) replace(by Operator, n ast.Node, text string) { s.between(by, n.Pos(), n.End(), text) }
-
-func (s *source) between(by Operator, from, to token.Pos, text string) {
-	s.at(by, s.offset(from), s.offset(to), text)
+func (s *source) replace(operator Operator, n ast.Node, text string) {
+	s.replaceRange(operator, n.Pos(), n.End(), text)
 }
 
-func (s *source) at(by Operator, offset, end int, text string) {
+func (s *source) replaceRange(operator Operator, from, to token.Pos, text string) {
+	s.replaceOffsets(operator, s.offset(from), s.offset(to), text)
+}
+
+func (s *source) replaceOffsets(operator Operator, offset, end int, text string) {
 	was := string(s.content[offset:end])
 	if was == text || s.regions && s.region(offset) != "begin" {
 		return
 	}
 	before := was
-	if !by.ofMarkers() {
+	if !operator.ofMarkers() {
 		before = comment.ReplaceAllString(before, "")
 	}
-	s.made = append(s.made, Mutant{
-		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.in(offset), Operator: by,
+	s.mutants = append(s.mutants, Mutant{
+		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.in(offset), Operator: operator,
 		Before: oneLine(before), After: oneLine(text), offset: offset,
 		original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
 	})
@@ -66,7 +68,7 @@ func (s *source) at(by Operator, offset, end int, text string) {
 
 // in returns the name of the innermost declaration around an offset.
 func (s *source) in(offset int) (name string) {
-	for _, d := range s.within {
+	for _, d := range s.declared {
 		if d.from <= offset && offset < d.to {
 			name = d.name // nested declarations come later
 		}
@@ -81,7 +83,7 @@ func (s *source) declarations() {
 		if doc != nil {
 			from = doc.Pos()
 		}
-		s.within = append(s.within, declared{s.offset(from), s.offset(n.End()), name})
+		s.declared = append(s.declared, declared{s.offset(from), s.offset(n.End()), name})
 	}
 	for _, declaration := range s.syntax.Decls {
 		switch d := declaration.(type) {

@@ -67,8 +67,8 @@ func (r *Run) Shown() string {
 	return strings.TrimSuffix(r.Mutant.Misconception, ".")
 }
 
-// Of returns the recordings that a lab must have. mistakes.yaml names its mistake.
-func Of(root string, lab *manifest.Lab) ([]Run, error) {
+// Required returns the recordings that a lab must have. mistakes.yaml names its mistake.
+func Required(root string, lab *manifest.Lab) ([]Run, error) {
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(Folder), List))
 	if err != nil {
 		return nil, fmt.Errorf("reading which mistakes are recorded: %w", err)
@@ -94,12 +94,12 @@ func Of(root string, lab *manifest.Lab) ([]Run, error) {
 }
 
 // LayOut writes the submission to grade into a folder, which must be empty or missing.
-func (r *Run) LayOut(ctx context.Context, here *checkout.Checkout, controllerGen, dir string) error {
-	generator := skeleton.Generator{Root: here.Root, ControllerGen: controllerGen}
+func (r *Run) LayOut(ctx context.Context, repo *checkout.Checkout, controllerGen, dir string) error {
+	generator := skeleton.Generator{Root: repo.Root, ControllerGen: controllerGen}
 	if r.Name == Skeleton {
 		return generator.Generate(ctx, r.Lab.Name, dir)
 	}
-	if err := os.CopyFS(dir, os.DirFS(here.SolutionDir(r.Lab))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(repo.SolutionDir(r.Lab))); err != nil {
 		return fmt.Errorf("copying the solution of %s: %w", r.Lab.Name, err)
 	}
 	if r.Mutant == nil {

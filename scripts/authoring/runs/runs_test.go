@@ -17,29 +17,29 @@ import (
 )
 
 // all returns the runs that the labs of this repository must have.
-func all(t *testing.T) (here *checkout.Checkout, each []runs.Run) {
+func all(t *testing.T) (repo *checkout.Checkout, each []runs.Run) {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range here.Labs.Labs {
-		of, err := runs.Of(here.Root, &here.Labs.Labs[i])
+	for i := range repo.Labs.Labs {
+		required, err := runs.Required(repo.Root, &repo.Labs.Labs[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		each = append(each, of...)
+		each = append(each, required...)
 	}
-	return here, each
+	return repo, each
 }
 
 func TestEachLabHasRuns(t *testing.T) {
-	here, each := all(t)
-	if len(each) != len(runs.Names)*len(here.Labs.Labs) {
-		t.Errorf("got %d labs and %d runs", len(here.Labs.Labs), len(each))
+	repo, each := all(t)
+	if len(each) != len(runs.Names)*len(repo.Labs.Labs) {
+		t.Errorf("got %d labs and %d runs", len(repo.Labs.Labs), len(each))
 	}
 	for _, run := range each {
-		if problems := run.Problems(here.Root); len(problems) > 0 {
+		if problems := run.Problems(repo.Root); len(problems) > 0 {
 			t.Errorf("%s: %s", run.File(), strings.Join(problems, "; "))
 		}
 	}
@@ -47,7 +47,7 @@ func TestEachLabHasRuns(t *testing.T) {
 
 // The package finds a recording that differs from the current lab, and rejects a run with an unexpected grade.
 func TestStaleRecordingIsFound(t *testing.T) {
-	here, each := all(t)
+	repo, each := all(t)
 	i := slices.IndexFunc(each, func(r runs.Run) bool { return r.Lab.Number == 2 && r.Name == runs.Mistake })
 	run := each[i]
 	for _, test := range []struct {
@@ -71,7 +71,7 @@ func TestStaleRecordingIsFound(t *testing.T) {
 		{"no grade", "the outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			graded, err := run.Recorded(here.Root)
+			graded, err := run.Recorded(repo.Root)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ func webApp(dir string) Options {
 	return Options{Dir: dir, Domain: "lva.io", Group: "apps", Version: "v1alpha1", Kind: "WebApp"}
 }
 
-func here(t *testing.T) *checkout.Checkout {
+func findCheckout(t *testing.T) *checkout.Checkout {
 	t.Helper()
 	found, err := checkout.Find()
 	if err != nil {
@@ -36,7 +36,7 @@ func here(t *testing.T) *checkout.Checkout {
 	return found
 }
 
-func nothing(string) error { return nil }
+func noProgress(string) error { return nil }
 
 // create creates a project in a folder of that name.
 func create(t *testing.T, name string, change func(*Options)) (p *Project, files []string) {
@@ -45,7 +45,7 @@ func create(t *testing.T, name string, change func(*Options)) (p *Project, files
 	if change != nil {
 		change(&options)
 	}
-	root := here(t)
+	root := findCheckout(t)
 	controllerGen, err := root.ControllerGen(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func create(t *testing.T, name string, change func(*Options)) (p *Project, files
 	if p, err = New(root.Root, options); err != nil {
 		t.Fatal(err)
 	}
-	if files, err = p.Create(t.Context(), controllerGen, nothing); err != nil {
+	if files, err = p.Create(t.Context(), controllerGen, noProgress); err != nil {
 		t.Fatal(err)
 	}
 	return p, files
@@ -130,7 +130,7 @@ func TestWrongArguments(t *testing.T) {
 			t.Parallel()
 			options := webApp(filepath.Join(full, "webapp"))
 			test.change(&options)
-			if _, err := New(here(t).Root, options); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := New(findCheckout(t).Root, options); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
@@ -147,12 +147,12 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 		prepare             func(string) error
 	}{
 		{"without its modules", "true", func(string) error { return errors.New("no network") }},
-		{"without what is generated", "false", nothing},
+		{"without what is generated", "false", noProgress},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			above := t.TempDir()
-			p, err := New(here(t).Root, webApp(filepath.Join(above, "webapp")))
+			p, err := New(findCheckout(t).Root, webApp(filepath.Join(above, "webapp")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +177,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 // A .git folder is accepted, and a file that a user creates at the same time is not lost.
 func TestExistingFolder(t *testing.T) {
 	t.Parallel()
-	root := here(t)
+	root := findCheckout(t)
 	dir := filepath.Join(t.TempDir(), "webapp")
 	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestExistingFolder(t *testing.T) {
 	if err := os.Remove(mine); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Create(t.Context(), "true", nothing); err != nil {
+	if _, err := p.Create(t.Context(), "true", noProgress); err != nil {
 		t.Error(err)
 	}
 }
@@ -257,7 +257,7 @@ func TestProjectCompiles(t *testing.T) {
 				t.Errorf("not formatted: %s", out)
 			}
 			run(t, p.Dir, "go", "mod", "tidy", "-diff")
-			controllerGen, err := here(t).ControllerGen(t.Context())
+			controllerGen, err := findCheckout(t).ControllerGen(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +274,7 @@ func TestProjectCompiles(t *testing.T) {
 // A project has the modules of the labs, so that nothing is downloaded for it.
 func TestProjectHasModulesOfLabs(t *testing.T) {
 	t.Parallel()
-	p, err := New(here(t).Root, webApp(filepath.Join(t.TempDir(), "webapp")))
+	p, err := New(findCheckout(t).Root, webApp(filepath.Join(t.TempDir(), "webapp")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestProjectHasModulesOfLabs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join(here(t).Root, filepath.FromSlash(model), "go.mod"))
+	want, err := os.ReadFile(filepath.Join(findCheckout(t).Root, filepath.FromSlash(model), "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestKubebuilderExtendsProject(t *testing.T) {
 		t.Skip("kubebuilder is not on PATH")
 	}
 	p, _ := create(t, "webapp", nil)
-	controllerGen, err := here(t).ControllerGen(t.Context())
+	controllerGen, err := findCheckout(t).ControllerGen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,13 +38,13 @@ type Generator struct {
 
 // Generate generates the skeleton of a lab (given by the folder's name, such as 02-reconciler) from its solution, in a
 // folder that is empty or does not exist yet. It reports mistakes in the solution's markers with file and line.
-func (g Generator) Generate(ctx context.Context, lab, into string) error {
+func (g Generator) Generate(ctx context.Context, lab, dir string) error {
 	runner, err := command.NewRunner()
 	if err != nil {
 		return err
 	}
 	defer runner.Close()
-	return g.generate(ctx, runner, lab, into, tidyMustWork)
+	return g.generate(ctx, runner, lab, dir, tidyMustWork)
 }
 
 // tidying is how a failed `go mod tidy` is handled.
@@ -59,7 +59,7 @@ const (
 	tidyMayFail tidying = false
 )
 
-func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, into string, tidying tidying) error {
+func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, dir string, tidying tidying) error {
 	files, err := readFolder(filepath.Join(g.Root, "solutions", lab))
 	if err != nil {
 		return err
@@ -68,27 +68,27 @@ func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, in
 	if err != nil {
 		return err
 	}
-	if err := checkEmpty(into); err != nil {
+	if err := checkEmpty(dir); err != nil {
 		return err
 	}
 	made, err := g.skeletonFiles(lab, files, sources)
 	if err != nil {
 		return err
 	}
-	if err := writeFiles(into, made); err != nil {
+	if err := writeFiles(dir, made); err != nil {
 		return err
 	}
 	for _, f := range made {
 		if path.Ext(f.name) == ".go" {
-			if err := fixImports(lab, f, filepath.Join(into, filepath.FromSlash(f.name))); err != nil {
+			if err := fixImports(lab, f, filepath.Join(dir, filepath.FromSlash(f.name))); err != nil {
 				return err
 			}
 		}
 	}
-	if err := g.manifests(ctx, runner, into); err != nil {
+	if err := g.manifests(ctx, runner, dir); err != nil {
 		return fmt.Errorf("generating from the types of the skeleton of %s: %w", lab, err)
 	}
-	return tidy(ctx, runner, lab, files, into, tidying)
+	return tidy(ctx, runner, lab, files, dir, tidying)
 }
 
 func checkEmpty(dir string) error {
@@ -125,7 +125,7 @@ func Kept(solution string) (keep func(name string) bool, err error) {
 	for _, name := range keptLines(content) {
 		named[name] = true
 	}
-	return below(named), nil
+	return nameFilter(named), nil
 }
 
 // keptLines returns the names in the file, by line number.
@@ -140,8 +140,8 @@ func keptLines(content []byte) iter.Seq2[int, string] {
 	}
 }
 
-// below returns a function that reports whether a file, or a folder that contains it, is named.
-func below(named map[string]bool) func(name string) bool {
+// nameFilter returns a function that reports whether a file, or a folder that contains it, is named.
+func nameFilter(named map[string]bool) func(name string) bool {
 	return func(name string) bool {
 		for ; name != "."; name = path.Dir(name) {
 			if named[name] {
@@ -152,8 +152,8 @@ func below(named map[string]bool) func(name string) bool {
 	}
 }
 
-// keeps returns the function of Kept for the files of a solution. A name without a file is an error.
-func keeps(lab string, files []file) (func(name string) bool, error) {
+// keptFilter returns the function of Kept for the files of a solution. A name without a file is an error.
+func keptFilter(lab string, files []file) (func(name string) bool, error) {
 	i := slices.IndexFunc(files, func(f file) bool { return f.name == kept })
 	if i < 0 {
 		return func(string) bool { return true }, nil
@@ -162,18 +162,18 @@ func keeps(lab string, files []file) (func(name string) bool, error) {
 	for n, name := range keptLines(files[i].content) {
 		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name || strings.HasPrefix(f.name, name+"/") }) {
 			return nil, &Problem{
-				File: where(lab, kept), Line: n,
+				File: solutionPath(lab, kept), Line: n,
 				Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", name),
 			}
 		}
 		named[name] = true
 	}
-	return below(named), nil
+	return nameFilter(named), nil
 }
 
 // skeletonFiles returns the files of the lab that come from the solution's.
 func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
-	keep, err := keeps(lab, files)
+	keep, err := keptFilter(lab, files)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*S
 		made = append(made, f)
 	}
 	if !task {
-		return nil, fmt.Errorf("%s is missing: it becomes the README.md of the lab", where(lab, "TASK.md"))
+		return nil, fmt.Errorf("%s is missing: it becomes the README.md of the lab", solutionPath(lab, "TASK.md"))
 	}
 	return made, nil
 }
@@ -203,7 +203,7 @@ func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*S
 func fixImports(lab string, f file, target string) error {
 	formatted, err := imports.Process(target, f.content, &imports.Options{Comments: true, TabIndent: true, TabWidth: 8})
 	if err != nil {
-		return fmt.Errorf("the skeleton of %s is not Go: %w", where(lab, f.name), err)
+		return fmt.Errorf("the skeleton of %s is not Go: %w", solutionPath(lab, f.name), err)
 	}
 	had, err := importsOf(f.name, f.content)
 	if err != nil {
@@ -216,7 +216,7 @@ func fixImports(lab string, f file, target string) error {
 	// imports.Process adds imports that it finds in the modules of this machine. Other machines may have other modules.
 	for imported := range has {
 		if !had[imported] && strings.Contains(imported, ".") {
-			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution", where(lab, f.name), imported)
+			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution", solutionPath(lab, f.name), imported)
 		}
 	}
 	return os.WriteFile(target, formatted, f.mode)

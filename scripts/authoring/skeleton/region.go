@@ -41,7 +41,7 @@ type Source struct {
 	lines   []string
 	roles   []role
 	differs bool
-	alone   bool
+	labOnly bool
 }
 
 // role is the role of a line.
@@ -166,7 +166,7 @@ func (m *markers) marker(number int, text string) {
 		if rest == "" {
 			m.problem(number, "lab:alone needs the reason why no other lab has this file")
 		}
-		m.source.alone = true
+		m.source.labOnly = true
 	default:
 		m.problem(number, "lab:%s is no marker: there are lab:begin, lab:else, lab:end, lab:differs and lab:alone", word)
 	}
@@ -176,8 +176,8 @@ func (m *markers) marker(number int, text string) {
 // lab.
 func (s *Source) Own() bool { return len(s.Regions) > 0 || s.differs }
 
-// Alone reports whether the labs that start from this one leave out the file.
-func (s *Source) Alone() bool { return s.alone }
+// LabOnly reports whether the labs that start from this one leave out the file.
+func (s *Source) LabOnly() bool { return s.labOnly }
 
 // Solution returns the file as the solution shows it: without markers and without the lines that only the lab has.
 func (s *Source) Solution() []byte {
@@ -223,7 +223,7 @@ func (s *Source) Skeleton(done int) []byte {
 // untouched reports whether a file of a lab still has the initial lines of a region, with the solution's lines around
 // them. A student may keep the comment of a task and write the code below it.
 func (s *Source) untouched(r Region, content []byte) bool {
-	var place []string
+	var expected []string
 	open := false // whether the last line belongs to the region
 	for i, line := range s.lines {
 		inside := r.Else <= i && i < r.End-1
@@ -235,18 +235,18 @@ func (s *Source) untouched(r Region, content []byte) bool {
 		}
 		switch {
 		case inside:
-			place, open = append(place, line), true
+			expected, open = append(expected, line), true
 		case open && s.roles[i] == plain:
-			return contains(written(content), append(place, line))
+			return contains(written(content), append(expected, line))
 		case open:
-			return contains(written(content), place)
+			return contains(written(content), expected)
 		case s.roles[i] == plain:
-			place = []string{line}
+			expected = []string{line}
 		default:
-			place = nil
+			expected = nil
 		}
 	}
-	return contains(written(content), place)
+	return contains(written(content), expected)
 }
 
 // written returns the non-empty lines, without their indentation.

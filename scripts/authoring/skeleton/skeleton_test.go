@@ -100,14 +100,14 @@ func TestGenerate(t *testing.T) {
 	picture := "\x89PNG\x00"
 	write(t, filepath.Join(dir, "solutions/01-shop/cone.png"), picture)
 	want["cone.png"] = picture
-	into := filepath.Join(t.TempDir(), "lab")
-	if err := (Generator{Root: dir, ControllerGen: nothing}).Generate(t.Context(), "01-shop", into); err != nil {
+	target := filepath.Join(t.TempDir(), "lab")
+	if err := (Generator{Root: dir, ControllerGen: nothing}).Generate(t.Context(), "01-shop", target); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, contents(t, into)); diff != "" {
+	if diff := cmp.Diff(want, contents(t, target)); diff != "" {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
-	run(t, into, "go", "vet", "./...")
+	run(t, target, "go", "vet", "./...")
 }
 
 func TestNearlyEmptySkeleton(t *testing.T) {
@@ -121,15 +121,15 @@ func TestNearlyEmptySkeleton(t *testing.T) {
 		write(t, filepath.Join(dir, "solutions", "09-shop", filepath.FromSlash(name)), content)
 	}
 	generator := Generator{Root: dir, ControllerGen: nothing}
-	into := filepath.Join(t.TempDir(), "lab")
-	if err := generator.Generate(t.Context(), "09-shop", into); err != nil {
+	target := filepath.Join(t.TempDir(), "lab")
+	if err := generator.Generate(t.Context(), "09-shop", target); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"README.md": "# Build it\n", "go.mod": "module lva.io/operators/labs/09-shop\n\ngo 1.26.0\n",
 		"cmd/main.go": "package main\n\nfunc main() {}\n",
 	}
-	if diff := cmp.Diff(want, contents(t, into)); diff != "" {
+	if diff := cmp.Diff(want, contents(t, target)); diff != "" {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
 
@@ -143,13 +143,13 @@ func TestNearlyEmptySkeleton(t *testing.T) {
 func TestGenerateRefusesNonEmptyFolder(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
-	into := t.TempDir()
-	write(t, filepath.Join(into, "main.go"), "mine")
-	err := Generator{Root: dir, ControllerGen: nothing}.Generate(t.Context(), "01-shop", into)
+	target := t.TempDir()
+	write(t, filepath.Join(target, "main.go"), "mine")
+	err := Generator{Root: dir, ControllerGen: nothing}.Generate(t.Context(), "01-shop", target)
 	if err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("got error %v, want one about a folder that is not empty", err)
 	}
-	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, into)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, target)); diff != "" {
 		t.Errorf("folder (-want +got):\n%s", diff)
 	}
 }
@@ -400,13 +400,13 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 		lab := labOf(solution)
 		t.Run(lab, func(t *testing.T) {
 			t.Parallel()
-			into := t.TempDir()
-			if err := generator.Generate(t.Context(), lab, into); err != nil {
+			dir := t.TempDir()
+			if err := generator.Generate(t.Context(), lab, dir); err != nil {
 				t.Fatal(err)
 			}
-			run(t, into, "go", "vet", "-trimpath", "./...")
+			run(t, dir, "go", "vet", "-trimpath", "./...")
 			tasks := 0
-			for name, content := range contents(t, into) {
+			for name, content := range contents(t, dir) {
 				tasks += strings.Count(content, "TODO(lab)")
 				if strings.Contains(content, "lab:begin") || strings.Contains(content, solutionsPath) {
 					t.Errorf("%s still has a marker or the solution's module path", name)
@@ -442,11 +442,11 @@ func TestGenerateOutsideModule(t *testing.T) {
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", modules).Run() })
 	t.Setenv("GOMODCACHE", modules)
 	t.Setenv("GOPROXY", proxy+","+strings.TrimSpace(string(out)))
-	into := t.TempDir()
-	if err := generator.Generate(t.Context(), "02-reconciler", into); err != nil {
+	dir := t.TempDir()
+	if err := generator.Generate(t.Context(), "02-reconciler", dir); err != nil {
 		t.Fatal(err)
 	}
-	have, err := os.ReadFile(filepath.Join(into, "go.mod"))
+	have, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}

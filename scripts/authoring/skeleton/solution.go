@@ -51,7 +51,7 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 	for _, f := range files {
 		if !f.mode.IsRegular() {
 			problems = append(problems, &Problem{
-				File: where(lab, f.name), Line: 1,
+				File: solutionPath(lab, f.name), Line: 1,
 				Message: "this is not a regular file: a lab has only regular files, so copy the target of the link",
 			})
 			continue
@@ -59,7 +59,7 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 		if isBinary(f) {
 			if !isPicture(f.name) {
 				problems = append(problems, &Problem{
-					File: where(lab, f.name), Line: 1,
+					File: solutionPath(lab, f.name), Line: 1,
 					Message: "this is neither text nor an image, which a lab can't have: delete it from the solution",
 				})
 			}
@@ -74,9 +74,9 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 		for _, region := range source.Regions {
 			if i := slices.IndexFunc(regions, func(r Region) bool { return r.Name == region.Name }); i >= 0 {
 				problems = append(problems, &Problem{
-					File: where(lab, f.name), Line: region.Begin,
+					File: solutionPath(lab, f.name), Line: region.Begin,
 					Message: fmt.Sprintf("the region %q already exists in %s:%d: give each region of a lab its own name",
-						region.Name, where(lab, regions[i].File), regions[i].Begin),
+						region.Name, solutionPath(lab, regions[i].File), regions[i].Begin),
 				})
 			}
 			regions = append(regions, region)
@@ -85,8 +85,8 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 	return sources, regions, errors.Join(problems...)
 }
 
-// where returns the path of a solution's file from the repository's root, for messages.
-func where(lab, name string) string { return path.Join("solutions", lab, name) }
+// solutionPath returns the path of a solution's file from the repository's root, for messages.
+func solutionPath(lab, name string) string { return path.Join("solutions", lab, name) }
 
 // located adds the path from the repository's root to the problems of one file.
 func located(lab string, err error) []error {
@@ -101,7 +101,7 @@ func located(lab string, err error) []error {
 		return all
 	}
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		return []error{&Problem{File: where(lab, problem.File), Line: problem.Line, Message: problem.Message}}
+		return []error{&Problem{File: solutionPath(lab, problem.File), Line: problem.Line, Message: problem.Message}}
 	}
 	return []error{err}
 }

@@ -33,9 +33,9 @@ func NotStarted(root, lab, submission string) ([]int, error) {
 		}
 		content, err := limited.ReadFile(submission, r.File, fileLimit)
 		same := err == nil && sources[r.File].untouched(r, bytes.ReplaceAll(content, []byte(labsPath), []byte(solutionsPath)))
-		so, known := notStarted[r.Step]
-		notStarted[r.Step] = same && (so || !known)
+		unchanged, known := notStarted[r.Step]
+		notStarted[r.Step] = same && (unchanged || !known)
 	}
-	maps.DeleteFunc(notStarted, func(_ int, so bool) bool { return !so })
+	maps.DeleteFunc(notStarted, func(_ int, unchanged bool) bool { return !unchanged })
 	return slices.Sorted(maps.Keys(notStarted)), nil
 }

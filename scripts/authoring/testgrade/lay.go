@@ -37,18 +37,18 @@ type testedPackage struct {
 type layout struct {
 	from, to *submission.Submission
 	folders  map[string]string
-	// theirs and ours are the names of their packages, by folder.
-	theirs, ours map[string]string
-	// whole are the folders of packages that tests import and the solution does not have.
-	whole []string
+	// submissionNames and solutionNames are the names of their packages, by folder.
+	submissionNames, solutionNames map[string]string
+	// extra has the folders of packages that tests import and the solution does not have.
+	extra []string
 }
 
 // copyTests replaces the tests of the solution in a folder by those of a submission. Both are copies with only regular
 // files. The notices list the tests that were left out.
 func copyTests(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
-	l := &layout{from: from, to: to, folders: map[string]string{}, theirs: packageNames(from), ours: packageNames(to)}
-	for folder, name := range l.theirs {
-		if match := counterpart(folder, name, l.ours); match != "" {
+	l := &layout{from: from, to: to, folders: map[string]string{}, submissionNames: packageNames(from), solutionNames: packageNames(to)}
+	for folder, name := range l.submissionNames {
+		if match := counterpart(folder, name, l.solutionNames); match != "" {
 			l.folders[folder] = match
 		}
 	}
@@ -63,11 +63,11 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 		match, ok := l.folders[folder]
 		if !ok {
 			notices = append(notices, fmt.Sprintf("%s has no counterpart in our solution, which has %s: its tests (%d files) were left out",
-				folder, strings.Join(slices.Sorted(maps.Keys(l.ours)), ", "), len(tests)))
+				folder, strings.Join(slices.Sorted(maps.Keys(l.solutionNames)), ", "), len(tests)))
 			continue
 		}
 		for _, test := range tests {
-			if err := l.put(test, path.Join(match, path.Base(test)), l.ours[match]); err != nil {
+			if err := l.put(test, path.Join(match, path.Base(test)), l.solutionNames[match]); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -83,8 +83,8 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 	if len(tested) == 0 {
 		return nil, notices, errNoTests
 	}
-	for i := 0; i < len(l.whole); i++ { // the loop adds elements
-		for _, file := range from.Packages()[l.whole[i]] {
+	for i := 0; i < len(l.extra); i++ { // the loop adds elements
+		for _, file := range from.Packages()[l.extra[i]] {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
@@ -150,13 +150,13 @@ func packageNames(s *submission.Submission) map[string]string {
 // counterpart returns the folder of the solution's package that corresponds to one of a submission. It is the package
 // in the same folder, or else the only one with a similar name. Older versions of kubebuilder wrote controllers/ for
 // internal/controller/, and apis/ for api/. Empty: there is none.
-func counterpart(folder, name string, ours map[string]string) string {
-	if _, same := ours[folder]; same {
+func counterpart(folder, name string, solutionNames map[string]string) string {
+	if _, same := solutionNames[folder]; same {
 		return folder
 	}
 	plain := func(text string) string { return strings.TrimSuffix(strings.ToLower(text), "s") }
 	var candidates []string
-	for other, otherName := range ours {
+	for other, otherName := range solutionNames {
 		if plain(name) != plain(otherName) {
 			continue
 		}
@@ -241,13 +241,13 @@ func (l *layout) rewrite(set *token.FileSet, file *ast.File, content []byte, pac
 		match, ok := l.folders[folder]
 		if !ok {
 			match = folder
-			if _, there := l.from.Packages()[folder]; there && !slices.Contains(l.whole, folder) {
-				l.whole = append(l.whole, folder)
+			if _, exists := l.from.Packages()[folder]; exists && !slices.Contains(l.extra, folder) {
+				l.extra = append(l.extra, folder)
 			}
 		}
 		text := strconv.Quote(l.to.Module + "/" + match)
-		if ok && spec.Name == nil && l.ours[match] != l.theirs[folder] {
-			text = l.theirs[folder] + " " + text
+		if ok && spec.Name == nil && l.solutionNames[match] != l.submissionNames[folder] {
+			text = l.submissionNames[folder] + " " + text
 		}
 		edits = append(edits, edit{offset(spec.Path.Pos()), offset(spec.Path.End()), text})
 	}
@@ -260,29 +260,29 @@ func (l *layout) rewrite(set *token.FileSet, file *ast.File, content []byte, pac
 // mergeModules adds the modules that only the submission's go.mod requires, such as Ginkgo, to the solution's go.mod,
 // because tests may import them. Versions in the solution's go.mod stay.
 func mergeModules(from, to *submission.Submission) error {
-	theirs, err := readModule(from.Dir)
+	source, err := readModule(from.Dir)
 	if err != nil {
 		return err
 	}
-	ours, err := readModule(to.Dir)
+	target, err := readModule(to.Dir)
 	if err != nil {
 		return err
 	}
 	named := map[string]bool{}
-	for _, required := range ours.Require {
+	for _, required := range target.Require {
 		named[required.Mod.Path] = true
 	}
 	added := false
-	for _, required := range theirs.Require {
+	for _, required := range source.Require {
 		if !named[required.Mod.Path] {
-			ours.AddNewRequire(required.Mod.Path, required.Mod.Version, true)
+			target.AddNewRequire(required.Mod.Path, required.Mod.Version, true)
 			added = true
 		}
 	}
 	if !added {
 		return nil
 	}
-	content, err := ours.Format()
+	content, err := target.Format()
 	if err != nil {
 		return fmt.Errorf("writing go.mod: %w", err)
 	}
@@ -303,7 +303,7 @@ func readModule(dir string) (*modfile.File, error) {
 
 // mergeSums adds the lines of one go.sum to another.
 func mergeSums(from, to string) error {
-	theirs, err := os.ReadFile(filepath.Join(from, "go.sum"))
+	source, err := os.ReadFile(filepath.Join(from, "go.sum"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -311,11 +311,11 @@ func mergeSums(from, to string) error {
 		return fmt.Errorf("reading go.sum: %w", err)
 	}
 	file := filepath.Join(to, "go.sum")
-	ours, err := os.ReadFile(file)
+	target, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("reading go.sum: %w", err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(ours))+"\n"+strings.TrimSpace(string(theirs)), "\n")
+	lines := strings.Split(strings.TrimSpace(string(target))+"\n"+strings.TrimSpace(string(source)), "\n")
 	slices.Sort(lines)
 	if err := os.WriteFile(file, []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600); err != nil {
 		return fmt.Errorf("writing go.sum: %w", err)

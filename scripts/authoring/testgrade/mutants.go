@@ -150,7 +150,7 @@ func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
 func (g *grading) tryAll(ctx context.Context, changes []change) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	until := time.Now().Add(g.Within)
+	deadline := time.Now().Add(g.Within)
 	var todo []int
 	for i, m := range g.report.Mutants {
 		if m.Fate == report.MutantUntried {
@@ -173,7 +173,7 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 			break
 		}
 		m := &g.report.Mutants[i]
-		if time.Now().After(until) {
+		if time.Now().After(deadline) {
 			late, m.By = true, "the time was up"
 			<-slots
 			continue
@@ -204,9 +204,9 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 }
 
 // decided reports whether the remaining mutants can no longer change whether enough of the mutants are found.
-func (g *grading) decided(of int) bool {
+func (g *grading) decided(total int) bool {
 	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
-	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
+	return 100*found >= g.report.Want*total || 100*(total-missed) < g.report.Want*total
 }
 
 // try runs the tests that reach a mutant. The tests that were fastest on the solution run first, until one fails.

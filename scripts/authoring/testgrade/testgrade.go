@@ -128,7 +128,7 @@ var errLate = errors.New("the time is up")
 
 // run grades the tests, step by step.
 func (g *grading) run(ctx context.Context) (err error) {
-	theirs, err := submission.Open(g.Dir, g.Main)
+	original, err := submission.Open(g.Dir, g.Main)
 	if err != nil {
 		return &submission.Problem{Reason: err.Error()}
 	}
@@ -136,7 +136,7 @@ func (g *grading) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.scope.Close()) }()
-	own, err := g.copied(theirs, "own", g.Main)
+	own, err := g.copied(original, "own", g.Main)
 	if err != nil {
 		return err
 	}
@@ -170,12 +170,12 @@ func (g *grading) run(ctx context.Context) (err error) {
 		return errUnknown
 	}
 	if !g.report.Known {
-		if err := g.onOurs(ctx); err != nil {
+		if err := g.gradeOnSolution(ctx); err != nil {
 			return err
 		}
 	}
 	if !ownKnown {
-		if err := g.onOwn(ctx, own); err != nil {
+		if err := g.gradeOnSubmission(ctx, own); err != nil {
 			return err
 		}
 	}
@@ -237,8 +237,9 @@ func (g *grading) copied(s *submission.Submission, name, main string) (*submissi
 	return submission.Open(to, main)
 }
 
-// onOurs runs the tests on our operator. They must pass there, since a test that fails there fails on every mutant.
-func (g *grading) onOurs(ctx context.Context) error {
+// gradeOnSolution runs the tests on our operator. They must pass there, since a test that fails there fails on every
+// mutant.
+func (g *grading) gradeOnSolution(ctx context.Context) error {
 	g.Progress("your tests on our operator", 0, 0)
 	trial := g.newTrial()
 	programs, err := g.compile(ctx, g.base, g.tested, trial, true)
@@ -258,21 +259,22 @@ func (g *grading) onOurs(ctx context.Context) error {
 	if err := removeSources(trial.module()); err != nil {
 		return err
 	}
-	ours, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) { g.took[folder] = took })
+	testRun, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) { g.took[folder] = took })
 	if err := errors.Join(err, os.RemoveAll(string(trial))); err != nil {
 		return err
 	}
-	g.report.Ours = ours
+	g.report.Ours = testRun
 	switch {
-	case !ours.Passed:
+	case !testRun.Passed:
 		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), "+
 			"so they would fail on each mutant: they require more than the task does, or depend on chance",
-			strings.Join(ours.Failed, ", "))}
-	case ours.Tests == ours.Skipped:
-		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", ours.Skipped)}
+			strings.Join(testRun.Failed, ", "))}
+	case testRun.Tests == testRun.Skipped:
+		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", testRun.Skipped)}
 	}
-	if ours.Skipped > 0 {
-		g.report.Notices = append(g.report.Notices, fmt.Sprintf("%d of %d tests skip themselves, and find nothing", ours.Skipped, ours.Tests))
+	if testRun.Skipped > 0 {
+		g.report.Notices = append(g.report.Notices,
+			fmt.Sprintf("%d of %d tests skip themselves, and find nothing", testRun.Skipped, testRun.Tests))
 	}
 	return nil
 }
@@ -306,8 +308,8 @@ func (g *grading) compile(ctx context.Context, module *submission.Submission, pa
 	return programs, nil
 }
 
-// onOwn runs the tests on the student's operator.
-func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
+// gradeOnSubmission runs the tests on the student's operator.
+func (g *grading) gradeOnSubmission(ctx context.Context, own *submission.Submission) (err error) {
 	g.Progress("your tests on your operator", 0, 0)
 	var packages []testedPackage
 	for _, t := range g.tested {

@@ -27,19 +27,19 @@ const root = "../../.."
 
 func options(t *testing.T, dir string, only ...string) Options {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab("2")
+	lab, err := repo.Labs.Lab("2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	assets, err := here.Assets(t.Context())
+	assets, err := repo.Assets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Lab: lab, Dir: dir, Solution: here.SolutionDir(lab), Assets: assets, Only: only}
+	return Options{Lab: lab, Dir: dir, Solution: repo.SolutionDir(lab), Assets: assets, Only: only}
 }
 
 // copySolution copies solution 02 and replaces its tests by the given ones.

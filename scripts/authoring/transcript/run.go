@@ -146,8 +146,8 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 	return got, nil
 }
 
-// ours lists variables that a reader has not set, or that environment sets itself.
-var ours = []string{
+// unsetVariables lists variables that a reader has not set, or that environment sets itself.
+var unsetVariables = []string{
 	"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
 	"GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "MFLAGS",
 }
@@ -162,7 +162,7 @@ func (o *Options) environment(ctx context.Context, home string) ([]string, error
 	env := slices.DeleteFunc(gobuild.Environment(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		// With the variables of a calling make, a page's make would print the folder that it enters.
-		return slices.Contains(ours, name) || strings.HasPrefix(name, "MAKE")
+		return slices.Contains(unsetVariables, name) || strings.HasPrefix(name, "MAKE")
 	})
 	return append(env, "HOME="+home, "TERM=dumb",
 		"GOMODCACHE="+installed.ModuleCache, "GOCACHE="+installed.BuildCache, "GOPROXY="+installed.Proxy,
@@ -218,7 +218,7 @@ func (e Entry) without(texts []string) Entry {
 	lines := make([]string, len(e.Lines))
 	for i, line := range e.Lines {
 		for _, text := range texts {
-			line = strings.ReplaceAll(line, text, anything)
+			line = strings.ReplaceAll(line, text, wildcard)
 		}
 		lines[i] = line
 	}

@@ -33,7 +33,7 @@ type Entry struct {
 }
 
 const (
-	anything    = "…"
+	wildcard    = "…"
 	interrupted = "[interrupted]"
 )
 
@@ -142,7 +142,7 @@ func pattern(lines []string) *regexp.Regexp {
 	var out strings.Builder
 	out.WriteString(`\A`)
 	for _, line := range lines {
-		if strings.TrimSpace(line) == anything {
+		if strings.TrimSpace(line) == wildcard {
 			out.WriteString(`(?:.*\n)*?`)
 		} else {
 			out.WriteString(linePattern(line) + `\n`)
@@ -153,7 +153,7 @@ func pattern(lines []string) *regexp.Regexp {
 }
 
 func linePattern(line string) string {
-	return strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), anything, ".*")
+	return strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), wildcard, ".*")
 }
 
 // volatile lists texts that differ from run to run.
@@ -161,19 +161,19 @@ var volatile = []struct {
 	found *regexp.Regexp
 	shown string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?`), anything},
-	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), anything},
-	{regexp.MustCompile(`(resourceVersion"?: ?"?)\d+`), "${1}" + anything},
-	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d+`), "${1}:" + anything},
-	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), anything},
-	{regexp.MustCompile(`\b\d+(\.\d+)? (milliseconds|s|ms)\b`), anything + " ${2}"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?`), wildcard},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), wildcard},
+	{regexp.MustCompile(`(resourceVersion"?: ?"?)\d+`), "${1}" + wildcard},
+	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d+`), "${1}:" + wildcard},
+	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), wildcard},
+	{regexp.MustCompile(`\b\d+(\.\d+)? (milliseconds|s|ms)\b`), wildcard + " ${2}"},
 	// These are ages in kubectl's tables, and generated names.
-	{regexp.MustCompile(`(^|\s{2,})(\d+[smhd])+(\s|$)`), "${1}" + anything + "${3}"},
-	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b`), "-" + anything},
-	{regexp.MustCompile(`\bi-[a-z2-7]{12}\b`), "i-" + anything}, // an instance in the cloud
+	{regexp.MustCompile(`(^|\s{2,})(\d+[smhd])+(\s|$)`), "${1}" + wildcard + "${3}"},
+	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b`), "-" + wildcard},
+	{regexp.MustCompile(`\bi-[a-z2-7]{12}\b`), "i-" + wildcard}, // an instance in the cloud
 	// Log lines of client-go begin with the time and the process.
-	{regexp.MustCompile(`^([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "${1}" + anything + " "},
-	{regexp.MustCompile(`milliseconds=\d+`), "milliseconds=" + anything},
+	{regexp.MustCompile(`^([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "${1}" + wildcard + " "},
+	{regexp.MustCompile(`milliseconds=\d+`), "milliseconds=" + wildcard},
 }
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}=*`)
@@ -187,7 +187,7 @@ func (e Entry) recorded() Entry {
 		}
 		line = encoded.ReplaceAllStringFunc(line, func(found string) string {
 			if strings.ContainsAny(found, "0123456789") {
-				return anything
+				return wildcard
 			}
 			return found // a path
 		})
@@ -206,11 +206,11 @@ func shows(printed []string, entries []Entry) string {
 		have = append(have, entry.Lines...)
 	}
 	for _, line := range printed {
-		if line = strings.TrimSpace(line); line == anything || line == "" {
+		if line = strings.TrimSpace(line); line == wildcard || line == "" {
 			continue
 		}
 		line = strings.TrimPrefix(line, "$ ") // a command with its output
-		for len(have) > 0 && !alike(line, have[0]) {
+		for len(have) > 0 && !linesMatch(line, have[0]) {
 			have = have[1:]
 		}
 		if len(have) == 0 {
@@ -221,7 +221,7 @@ func shows(printed []string, entries []Entry) string {
 	return ""
 }
 
-func alike(a, b string) bool {
+func linesMatch(a, b string) bool {
 	is := func(pattern, line string) bool {
 		return regexp.MustCompile(`\A` + linePattern(pattern) + `\z`).MatchString(strings.Join(strings.Fields(line), " "))
 	}

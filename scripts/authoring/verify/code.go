@@ -30,7 +30,7 @@ var packageComments = Check{
 		folders, err := docs.Undocumented(r.Root)
 		var findings []Finding
 		for _, folder := range folders {
-			findings = append(findings, Finding{Where: folder, Message: "no file has a package comment: write a doc.go"})
+			findings = append(findings, Finding{Location: folder, Message: "no file has a package comment: write a doc.go"})
 		}
 		return findings, err
 	},
@@ -49,7 +49,7 @@ var lint = Check{
 			err := r.golangci(ctx, m, append([]string{"run", "--allow-parallel-runners", "--color=never"}, packages...)...)
 			output, failed := command.Output(err)
 			if failed {
-				findings = append(findings, Finding{Where: m.dir, Message: "golangci-lint found", Detail: output})
+				findings = append(findings, Finding{Location: m.dir, Message: "golangci-lint found", Detail: output})
 				return nil
 			}
 			return err
@@ -111,7 +111,7 @@ func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) err
 		if isProgram(m) {
 			continue
 		}
-		names, err := r.below(ctx, m.dir)
+		names, err := r.filesIn(ctx, m.dir)
 		if err != nil {
 			return err
 		}
@@ -148,9 +148,9 @@ func typesFor(name, system string, environment ...string) Check {
 				wrong, err := typeErrors(ctx, r.path(m.dir), environment...)
 				if len(wrong) > 0 {
 					findings = append(findings, Finding{
-						Where:   m.dir,
-						Message: fmt.Sprintf("does not compile for %s (%s)", system, strings.Join(environment, " ")),
-						Detail:  strings.Join(wrong, "\n"),
+						Location: m.dir,
+						Message:  fmt.Sprintf("does not compile for %s (%s)", system, strings.Join(environment, " ")),
+						Detail:   strings.Join(wrong, "\n"),
 					})
 				}
 				return err

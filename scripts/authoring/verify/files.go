@@ -52,7 +52,7 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		}
 		if info.Size() > largest {
 			findings = append(findings, Finding{
-				Where: name, ByHand: true,
+				Location: name, ByHand: true,
 				Message: fmt.Sprintf("has %d KiB: git keeps every version of it, so make it smaller than %d KiB", info.Size()>>10, largest>>10),
 			})
 			continue
@@ -62,11 +62,11 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 			return nil, err
 		}
 		if path.Ext(name) == ".go" && !isTestdata(name) && !isGeneratedGo(content) && !bytes.HasPrefix(content, []byte(license)) {
-			findings = append(findings, Finding{Where: name, Message: "does not begin with the two SPDX lines"})
+			findings = append(findings, Finding{Location: name, Message: "does not begin with the two SPDX lines"})
 		}
 		if lines := bytes.Count(content, []byte("\n")); lines > longest && hasShortFiles(name) && !isGeneratedGo(content) {
 			findings = append(findings, Finding{
-				Where: name, ByHand: true,
+				Location: name, ByHand: true,
 				Message: fmt.Sprintf("has %d lines, and may have %d: split it by topic", lines, longest),
 			})
 		}
@@ -77,7 +77,7 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 			}
 			if found != "" {
 				findings = append(findings, Finding{
-					Where: fmt.Sprintf("%s:%d", name, i+1), ByHand: true,
+					Location: fmt.Sprintf("%s:%d", name, i+1), ByHand: true,
 					Message: fmt.Sprintf("names %s, which is there on one machine only: take a path from the root or an environment variable", found),
 				})
 			}

@@ -112,7 +112,7 @@ func (r *Repository) orphans(solutions []string) ([]Finding, error) {
 	for _, entry := range entries {
 		if entry.IsDir() && !slices.Contains(solutions, entry.Name()) {
 			findings = append(findings, Finding{
-				Where: path.Join("labs", entry.Name()), ByHand: true,
+				Location: path.Join("labs", entry.Name()), ByHand: true,
 				Message: "has no solution with a go.mod: write solutions/" + entry.Name() + ", or delete it",
 			})
 		}
@@ -136,17 +136,17 @@ var clients = generatedBy("k8s.io/code-generator", Check{
 	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",
 }, func(r *Repository) generation {
 	return generation{
-		wanted: func(lab string) (bool, error) { return clientgen.Wanted(r.path(path.Join("solutions", lab))) },
+		wanted: func(lab string) (bool, error) { return clientgen.Requested(r.path(path.Join("solutions", lab))) },
 		run:    r.clients.Generate, generated: clientgen.Generated,
 	}
 })
 
 // generatedBy completes a check of generated files. Find compares them with the output of the generator, and Fix writes
 // them again.
-func generatedBy(generator string, check Check, of func(*Repository) generation) Check {
+func generatedBy(generator string, check Check, generate func(*Repository) generation) Check {
 	check.Find = func(ctx context.Context, r *Repository) ([]Finding, error) {
 		var findings []Finding
-		err := r.eachStale(ctx, of(r), func(name string, have, want []byte) error {
+		err := r.eachStale(ctx, generate(r), func(name string, have, want []byte) error {
 			finding, err := r.stale(ctx, name, have, want, generator+" generates something else")
 			findings = append(findings, finding)
 			return err
@@ -155,7 +155,7 @@ func generatedBy(generator string, check Check, of func(*Repository) generation)
 	}
 	check.Fix = func(ctx context.Context, r *Repository) ([]string, error) {
 		var changed []string
-		err := r.eachStale(ctx, of(r), func(name string, _, want []byte) error {
+		err := r.eachStale(ctx, generate(r), func(name string, _, want []byte) error {
 			changed = append(changed, name)
 			if want == nil {
 				return os.Remove(r.path(name))
@@ -190,7 +190,7 @@ func (r *Repository) eachStale(ctx context.Context, g generation, do func(name s
 			}
 			continue
 		}
-		names, err := r.below(ctx, dir)
+		names, err := r.filesIn(ctx, dir)
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (r *Repository) eachDiverged(ctx context.Context, do func(name, origin stri
 		if lab.StartsFrom == "" {
 			continue
 		}
-		names, err := r.below(ctx, path.Join("solutions", lab.StartsFrom))
+		names, err := r.filesIn(ctx, path.Join("solutions", lab.StartsFrom))
 		if err != nil {
 			return err
 		}
@@ -345,7 +345,7 @@ func (r *Repository) sharedFile(lab manifest.Lab, name string) (have, want []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	if origin.Alone() {
+	if origin.LabOnly() {
 		return have, nil, nil
 	}
 	want = bytes.ReplaceAll(origin.Solution(), []byte("solutions/"+lab.StartsFrom), []byte("solutions/"+lab.Name))

@@ -47,14 +47,14 @@ var goVersion = Check{
 			newer := isProgram(m) && semver.Compare("v"+have, "v"+want) > 0
 			if have != want && !newer {
 				findings = append(findings, Finding{
-					Where:   path.Join(m.dir, "go.mod"),
-					Message: fmt.Sprintf("names Go %s, and go.work names %s", have, want),
+					Location: path.Join(m.dir, "go.mod"),
+					Message:  fmt.Sprintf("names Go %s, and go.work names %s", have, want),
 				})
 			}
 			if m.file.Toolchain != nil {
 				findings = append(findings, Finding{
-					Where:   path.Join(m.dir, "go.mod"),
-					Message: "names a toolchain, which would be downloaded: labs build with the installed Go",
+					Location: path.Join(m.dir, "go.mod"),
+					Message:  "names a toolchain, which would be downloaded: labs build with the installed Go",
 				})
 			}
 		}
@@ -107,9 +107,9 @@ func (r *Repository) goImages(version string) ([]Finding, error) {
 		}
 		if content != nil && !strings.Contains(string(content), image) {
 			findings = append(findings, Finding{
-				Where:   name,
-				Message: "go.work names Go " + version + ": begin its first stage with " + strings.TrimSpace(image),
-				ByHand:  true,
+				Location: name,
+				Message:  "go.work names Go " + version + ": begin its first stage with " + strings.TrimSpace(image),
+				ByHand:   true,
 			})
 		}
 	}
@@ -150,7 +150,7 @@ var tidiness = Check{
 				return findings, err
 			}
 			if diff != "" {
-				findings = append(findings, Finding{Where: path.Join(m.dir, "go.mod"), Message: "is not tidy", Detail: diff})
+				findings = append(findings, Finding{Location: path.Join(m.dir, "go.mod"), Message: "is not tidy", Detail: diff})
 			}
 		}
 		return findings, nil

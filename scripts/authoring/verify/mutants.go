@@ -46,7 +46,7 @@ func (r *Repository) findMutants(lab string, list *manifest.Manifest) ([]Finding
 	}
 	var findings []Finding
 	found := func(format string, args ...any) {
-		findings = append(findings, Finding{Where: name, Message: fmt.Sprintf(format, args...), ByHand: true})
+		findings = append(findings, Finding{Location: name, Message: fmt.Sprintf(format, args...), ByHand: true})
 	}
 	wrong, err := mutant.Load(filepath.Join(r.Root, "solutions", lab))
 	if err != nil {

@@ -32,9 +32,9 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(s scene)
-		// check is the check that fails. It fails alone unless also is set.
-		check string
-		also  string
+		// check is the check that fails. Only this check fails unless others is set.
+		check  string
+		others string
 		// want is the expected message.
 		want string
 		// byHand reports that Fix does not help.
@@ -64,7 +64,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/PROJECT", "repo:", "domain: lva.io\nrepo:")
 			},
-			check: "shared-files", also: "skeletons",
+			check: "shared-files", others: "skeletons",
 			want: "solutions/02-sale/PROJECT: is stale: it differs from solutions/01-shop/PROJECT",
 		},
 		{
@@ -230,8 +230,8 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 				t.Fatalf("Verify found nothing:\n%s", out)
 			}
 			failed := test.check
-			if test.also != "" {
-				failed += ", " + test.also
+			if test.others != "" {
+				failed += ", " + test.others
 			}
 			if !strings.Contains(err.Error(), "("+failed+")") {
 				t.Errorf("got error %v, want failed checks %s\n%s", err, failed, out)

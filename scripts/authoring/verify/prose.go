@@ -96,14 +96,14 @@ func unclearIn(name, content string) (findings []Finding) {
 		paragraph := quoted.ReplaceAllStringFunc(text.String(), func(s string) string { return strings.Repeat("x", len(s)) })
 		for begin := 0; begin < len(paragraph); {
 			sentence := paragraph[begin:]
-			if at := sentenceEnds.FindStringIndex(sentence); at != nil {
-				sentence = sentence[:at[1]]
+			if match := sentenceEnds.FindStringIndex(sentence); match != nil {
+				sentence = sentence[:match[1]]
 			}
 			for _, u := range unclear {
 				for _, at := range u.pattern.FindAllStringIndex(strings.TrimRight(sentence, " "), -1) {
 					line, _ := slices.BinarySearch(lines, begin+at[0]+1)
 					findings = append(findings, Finding{
-						Where: fmt.Sprintf("%s:%d", name, first+line), ByHand: true,
+						Location: fmt.Sprintf("%s:%d", name, first+line), ByHand: true,
 						Message: fmt.Sprintf("has %q: %s", excerpt(strings.TrimLeft(sentence[at[0]:at[1]], "-*>(; ")), u.advice),
 					})
 				}

@@ -100,7 +100,7 @@ func TestUnclearSentences(t *testing.T) {
 				if !f.ByHand {
 					t.Errorf("the finding %q is not ByHand", f.Message)
 				}
-				got = append(got, f.Where+": "+f.Message)
+				got = append(got, f.Location+": "+f.Message)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

@@ -23,17 +23,17 @@ var recordings = Check{
 		}
 		var findings []Finding
 		for i := range list.Labs {
-			all, err := runs.Of(r.Root, &list.Labs[i])
+			all, err := runs.Required(r.Root, &list.Labs[i])
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, nil // a repository without recordings
 			}
 			if err != nil {
-				return []Finding{{Where: runs.Folder, Message: err.Error(), ByHand: true}}, nil
+				return []Finding{{Location: runs.Folder, Message: err.Error(), ByHand: true}}, nil
 			}
 			for _, run := range all {
 				for _, problem := range run.Problems(r.Root) {
 					findings = append(findings, Finding{
-						Where: run.File(), Message: fmt.Sprintf("%s: run `lab record %d --only %s`", problem, run.Lab.Number, run.Name), ByHand: true,
+						Location: run.File(), Message: fmt.Sprintf("%s: run `lab record %d --only %s`", problem, run.Lab.Number, run.Name), ByHand: true,
 					})
 				}
 			}

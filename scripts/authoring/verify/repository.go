@@ -136,12 +136,12 @@ func (r *Repository) replace(name string, content []byte) error {
 func (r *Repository) stale(ctx context.Context, name string, have, want []byte, origin string) (Finding, error) {
 	switch {
 	case have == nil:
-		return Finding{Where: name, Message: "is missing: " + origin}, nil
+		return Finding{Location: name, Message: "is missing: " + origin}, nil
 	case want == nil:
-		return Finding{Where: name, Message: "should not be there: " + origin}, nil
+		return Finding{Location: name, Message: "should not be there: " + origin}, nil
 	}
 	diff, err := r.diff(ctx, have, want)
-	return Finding{Where: name, Message: "is stale: " + origin, Detail: diff}, err
+	return Finding{Location: name, Message: "is stale: " + origin, Detail: diff}, err
 }
 
 // diff returns the changes from the current to the expected content of a file.
@@ -186,8 +186,8 @@ func copyTo(target, dir string, names []string) error {
 	return nil
 }
 
-// below lists the files of the repository below a folder, by their paths from it.
-func (r *Repository) below(ctx context.Context, dir string) ([]string, error) {
+// filesIn lists the files of the repository below a folder, by their paths from it.
+func (r *Repository) filesIn(ctx context.Context, dir string) ([]string, error) {
 	all, err := r.files(ctx)
 	if err != nil {
 		return nil, err

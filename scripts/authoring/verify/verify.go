@@ -31,8 +31,8 @@ type Check struct {
 
 // Finding is one violation of a rule.
 type Finding struct {
-	// Where is a file, file:line or folder, seen from the root of the repository.
-	Where string
+	// Location is a file, file:line or folder, seen from the root of the repository.
+	Location string
 	// Message is one sentence that describes the problem and, if `make fix` does not fix it, what to do.
 	Message string
 	// Detail is a short diff or the output of a tool, if there is any.
@@ -228,8 +228,8 @@ func watched(options Options, what string, do func(*Repository) (ok bool, err er
 
 func (f Finding) String() string {
 	text := f.Message
-	if f.Where != "" {
-		text = f.Where + ": " + text
+	if f.Location != "" {
+		text = f.Location + ": " + text
 	}
 	if f.Detail != "" {
 		text += "\n  " + strings.ReplaceAll(shortened(f.Detail), "\n", "\n  ")

@@ -198,20 +198,20 @@ func TestFixRepairsRepository(t *testing.T) {
 func TestStaleGeneratedFilesAreRegenerated(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	ours, err := filepath.Abs("../../..")
+	repoRoot, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	controllerGen := gobuild.Target{
 		Package: "sigs.k8s.io/controller-tools/cmd/controller-gen",
-		Module:  filepath.Join(ours, "scripts", "checkout", "tools"),
-		Output:  filepath.Join(ours, ".cache", "bin", "controller-gen"),
+		Module:  filepath.Join(repoRoot, "scripts", "checkout", "tools"),
+		Output:  filepath.Join(repoRoot, ".cache", "bin", "controller-gen"),
 	}
 	if err := controllerGen.Ensure(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "solutions/01-icecream"), os.DirFS(filepath.Join(ours, "solutions/01-icecream"))); err != nil {
+	if err := os.CopyFS(filepath.Join(root, "solutions/01-icecream"), os.DirFS(filepath.Join(repoRoot, "solutions/01-icecream"))); err != nil {
 		t.Fatal(err)
 	}
 	run(t, root, "git", "init", "-q")

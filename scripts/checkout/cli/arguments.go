@@ -42,7 +42,7 @@ func OneArgument(what, example string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return fmt.Errorf("`%s` wants one %s, as in `%s %s`", command.CommandPath(), what, command.CommandPath(), example)
+		return fmt.Errorf("`%s` needs one %s, as in `%s %s`", command.CommandPath(), what, command.CommandPath(), example)
 	}
 }
 
@@ -67,7 +67,7 @@ type Folder string
 // Set implements pflag.Value.
 func (f *Folder) Set(name string) error {
 	if name == "" {
-		return errors.New("it is empty")
+		return errors.New("must not be empty")
 	}
 	*f = Folder(name)
 	return nil
@@ -85,7 +85,7 @@ type Count int
 func (c *Count) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return errors.New("it is no such number")
+		return errors.New("must be a whole number of at least 1")
 	}
 	*c = Count(n)
 	return nil
@@ -96,17 +96,17 @@ func (c *Count) String() string { return strconv.Itoa(int(*c)) }
 // Type names the value in a command's help.
 func (*Count) Type() string { return "count" }
 
-// wanted describes what a flag expects, by the type of its value.
-var wanted = map[string]string{
+// expected describes what a flag expects, by the type of its value.
+var expected = map[string]string{
 	"bool":        "true, false or nothing",
 	"count":       "a whole number of at least 1",
-	"duration":    "a time such as 90s or 1h30m",
+	"duration":    "a duration such as 90s or 1h30m",
 	"folder":      "a folder",
 	"int":         "a whole number",
 	"int64":       "a whole number",
 	"sandbox":     "auto, required or off",
-	"string":      "a text",
-	"stringSlice": "names with commas between them",
+	"string":      "text",
+	"stringSlice": "a comma-separated list of names",
 	"uint32":      "a whole number from 0 to 4294967295",
 	"uint64":      "a whole number of at least 0",
 }
@@ -116,11 +116,11 @@ func flagError(command *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` lists the flags", command.CommandPath())
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := invalid.GetFlag()
-		return fmt.Errorf("--%s wants %s, and %q is not: correct it; %s", flag.Name, wanted[flag.Value.Type()], invalid.GetValue(), help)
+		return fmt.Errorf("invalid value %q for --%s: it must be %s; %s", invalid.GetValue(), flag.Name, expected[flag.Value.Type()], help)
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag := missing.GetFlag()
-		return fmt.Errorf("--%s wants %s behind it: add that; %s", flag.Name, wanted[flag.Value.Type()], help)
+		return fmt.Errorf("--%s needs a value: add %s; %s", flag.Name, expected[flag.Value.Type()], help)
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		dashes := "--"

@@ -43,9 +43,9 @@ func TestArgumentErrors(t *testing.T) {
 		"uninstall pebble --name a --context b": "--name and --context exclude each other: leave one of them out",
 		"create more":                           "`cluster create` takes no arguments: leave out more",
 		"status --name a --context b":           "--name and --context exclude each other: leave one of them out",
-		"invite --days many students.txt": "--days wants a whole number, and \"many\" is not: correct it; " +
+		"invite --days many students.txt": "invalid value \"many\" for --days: it must be a whole number; " +
 			"`cluster invite --help` lists the flags",
-		"e2e --within soon":           "--within wants a time such as 90s or 1h30m, and \"soon\" is not",
+		"e2e --within soon":           "invalid value \"soon\" for --within: it must be a duration such as 90s or 1h30m",
 		"export-logs":                 "name the folder",
 		"images nope":                 "the catalogue has no set \"nope\"",
 		"load nope:1":                 "has no image nope:1",

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/cmd/cluster/internal/create"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 )
 
 func createCommand() *cobra.Command {
@@ -49,14 +49,14 @@ func createCommand() *cobra.Command {
 					}
 				}
 			}
-			here, err := place.Find(name)
+			env, err := environment.Find(name)
 			if err != nil {
 				return err
 			}
 			if contextName != "" {
-				return create.OnContext(command.Context(), here, contextName, options)
+				return create.OnContext(command.Context(), env, contextName, options)
 			}
-			return create.Cluster(command.Context(), here, options)
+			return create.Cluster(command.Context(), env, options)
 		},
 	}
 	nameFlag(command, &name)

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
@@ -41,26 +41,26 @@ func deleteCommand() *cobra.Command {
 }
 
 func remove(ctx context.Context, name string, force, nodeImage bool) error {
-	here, err := place.Find(name)
+	env, err := environment.Find(name)
 	if err != nil {
 		return err
 	}
-	unlock, err := here.Lock(ctx)
+	unlock, err := env.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	found, err := here.Cluster.Find(ctx)
+	found, err := env.Cluster.Find(ctx)
 	if err != nil {
 		if !errors.Is(err, docker.ErrNoEngine) && !errors.Is(err, docker.ErrMissing) {
 			return err
 		}
-		return withoutEngine(ctx, here, err)
+		return withoutEngine(ctx, env, err)
 	}
 	if found.State == kind.Foreign && !force {
 		return fmt.Errorf("the cluster %s was not created by this command: use --force to delete it anyway", name)
 	}
-	was, err := here.Cluster.Delete(ctx)
+	was, err := env.Cluster.Delete(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,34 +74,34 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	} else {
 		fmt.Printf("There is no cluster %s.\n", name)
 	}
-	ended, err := engine.StopIfOurs(ctx, here.Root)
+	ended, err := engine.StopIfOurs(ctx, env.Root)
 	if err != nil {
 		return err
 	}
 	if ended {
 		fmt.Println("Stopped Docker's engine, which `cluster create` had started.")
 	}
-	return os.RemoveAll(here.Cluster.Folder + ".lock")
+	return os.RemoveAll(env.Cluster.Folder + ".lock")
 }
 
 // withoutEngine removes what can exist while no engine runs. If the engine is ours and was stopped, none of its
 // clusters can run any more. An engine of this machine may still have clusters.
-func withoutEngine(ctx context.Context, here *place.Place, err error) error {
-	if _, there := os.Stat(here.Cluster.Folder); there == nil && !ours(here.Root) {
+func withoutEngine(ctx context.Context, env *environment.Environment, err error) error {
+	if _, statErr := os.Stat(env.Cluster.Folder); statErr == nil && !isOurEngine(env.Root) {
 		return err
 	}
-	if _, err := engine.StopIfOurs(ctx, here.Root); err != nil {
+	if _, err := engine.StopIfOurs(ctx, env.Root); err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(here.Cluster.Folder), os.RemoveAll(here.Cluster.Folder+".lock")); err != nil {
+	if err := errors.Join(os.RemoveAll(env.Cluster.Folder), os.RemoveAll(env.Cluster.Folder+".lock")); err != nil {
 		return err
 	}
-	fmt.Printf("There is no cluster %s, and Docker's engine is not running.\n", here.Cluster.Name)
+	fmt.Printf("There is no cluster %s, and Docker's engine is not running.\n", env.Cluster.Name)
 	return nil
 }
 
-// ours reports whether an engine of this checkout left its data.
-func ours(root string) bool {
+// isOurEngine reports whether an engine of this checkout left its data.
+func isOurEngine(root string) bool {
 	_, err := os.Stat(filepath.Join(root, ".cache", "engine", "data"))
 	return err == nil
 }
@@ -137,7 +137,7 @@ func exportLogsCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := place.Find(name)
+			env, err := environment.Find(name)
 			if err != nil {
 				return err
 			}
@@ -148,8 +148,8 @@ func exportLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return here.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, report func(string)) (string, error) {
-				return dir, here.Cluster.ExportLogs(ctx, dir, report)
+			return env.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, report func(string)) (string, error) {
+				return dir, env.Cluster.ExportLogs(ctx, dir, report)
 			}}})
 		},
 	}

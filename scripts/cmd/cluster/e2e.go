@@ -38,13 +38,13 @@ func e2eCommand() *cobra.Command {
 			if !slices.Contains(create.Sources, from) {
 				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, create.Auto, create.Registry, create.AirGap)
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			options.Checkout = here
+			options.Checkout = repo
 			for _, ref := range labs {
-				lab, err := here.Labs.Lab(ref)
+				lab, err := repo.Labs.Lab(ref)
 				if err != nil {
 					return err
 				}
@@ -94,11 +94,11 @@ func missingRequirement(ctx context.Context) (string, error) {
 	defer cancel()
 	if engine.Needed(ctx) {
 		// create installs an engine and starts it. Its data are in the checkout.
-		here, err := checkout.Find()
+		repo, err := checkout.Find()
 		if err != nil {
 			return "", err
 		}
-		if problem, full := kind.CheckDiskSpace(here.Root, profile); full {
+		if problem, full := kind.CheckDiskSpace(repo.Root, profile); full {
 			return problem.String(), nil
 		}
 		return "", nil

@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
@@ -25,24 +25,24 @@ func engineCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "start", Short: "Start Docker's engine if it is not running, and install it from Debian packages if needed", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
-				here, err := place.Find(docker.DefaultCluster)
+				env, err := environment.Find(docker.DefaultCluster)
 				if err != nil {
 					return err
 				}
 				start := func(ctx context.Context, report func(string)) (string, error) {
-					return engine.Start(ctx, here.Root, report)
+					return engine.Start(ctx, env.Root, report)
 				}
-				return here.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: start}})
+				return env.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: start}})
 			},
 		},
 		&cobra.Command{
 			Use: "stop", Short: "Stop the engine that start or create started, with everything in it", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
-				here, err := place.Find(docker.DefaultCluster)
+				env, err := environment.Find(docker.DefaultCluster)
 				if err != nil {
 					return err
 				}
-				if err := engine.Stop(command.Context(), here.Root); err != nil {
+				if err := engine.Stop(command.Context(), env.Root); err != nil {
 					return err
 				}
 				fmt.Println("Stopped Docker's engine.")

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/cmd/cluster/internal/create"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
@@ -30,7 +30,7 @@ func imagesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "images [SET…]", Short: "List the images of the catalogue, or of some of its sets, with their sizes; --build builds them",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := place.Find(docker.DefaultCluster)
+			env, err := environment.Find(docker.DefaultCluster)
 			if err != nil {
 				return err
 			}
@@ -39,11 +39,11 @@ func imagesCommand() *cobra.Command {
 				return err
 			}
 			if build {
-				if err := here.Steps.Run(command.Context(), []steps.Step{buildStep(here, wanted, nil)}); err != nil {
+				if err := env.Steps.Run(command.Context(), []steps.Step{buildStep(env, wanted, nil)}); err != nil {
 					return err
 				}
 			}
-			found, err := here.Store.Find(wanted)
+			found, err := env.Store.Find(wanted)
 			if err != nil {
 				return err
 			}
@@ -63,8 +63,8 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 	fmt.Fprintln(table, "IMAGE\tSET\tSIZE\tID")
 	for _, image := range wanted {
 		size, id := "not built", ""
-		if b, there := built[image.Reference]; there {
-			size, id = place.Megabytes(b.Size), b.ID
+		if b, ok := built[image.Reference]; ok {
+			size, id = environment.Megabytes(b.Size), b.ID
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.19s\n", image.Reference, image.Set, size, id)
 	}
@@ -72,9 +72,9 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 }
 
 // buildStep ensures that the store has images, and prints each built image with its time and size.
-func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) steps.Step {
+func buildStep(env *environment.Environment, wanted []images.Image, built *[]images.Built) steps.Step {
 	return steps.Step{Name: "images", Do: func(ctx context.Context, report func(string)) (string, error) {
-		all, err := here.Build(ctx, wanted, report)
+		all, err := env.Build(ctx, wanted, report)
 		if built != nil {
 			*built = all
 		}
@@ -106,7 +106,7 @@ func loadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "load [IMAGE…]", Short: "Load images of the catalogue (default: the course's own) into the nodes that lack them",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := place.Find(name)
+			env, err := environment.Find(name)
 			if err != nil {
 				return err
 			}
@@ -126,11 +126,11 @@ func loadCommand() *cobra.Command {
 				wanted = append(wanted, image)
 			}
 			var built []images.Built
-			return here.Steps.Run(command.Context(), []steps.Step{
-				buildStep(here, wanted, &built),
+			return env.Steps.Run(command.Context(), []steps.Step{
+				buildStep(env, wanted, &built),
 				{Name: "load", Limit: create.StepTime, Do: func(ctx context.Context, report func(string)) (string, error) {
-					loaded, err := here.Cluster.Load(ctx, here.Store, built, func(done int64) {
-						report(place.Megabytes(done) + " into all nodes together")
+					loaded, err := env.Cluster.Load(ctx, env.Store, built, func(done int64) {
+						report(environment.Megabytes(done) + " into all nodes together")
 					})
 					return english.Plural(loaded, "image", "") + " were missing", err
 				}},
@@ -167,7 +167,7 @@ func oneFile(_ *cobra.Command, args []string) error {
 }
 
 func saveBundle(ctx context.Context, name string) error {
-	here, err := place.Find(docker.DefaultCluster)
+	env, err := environment.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -175,27 +175,27 @@ func saveBundle(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return here.Steps.Run(ctx, []steps.Step{
-		buildStep(here, wanted, nil),
+	return env.Steps.Run(ctx, []steps.Step{
+		buildStep(env, wanted, nil),
 		{Name: "save", Do: func(ctx context.Context, report func(string)) (string, error) {
 			// An interrupted bundle must not be mistaken for a complete one.
-			beside := name + ".part"
-			file, err := os.Create(beside)
+			partial := name + ".part"
+			file, err := os.Create(partial)
 			if err != nil {
 				return "", fmt.Errorf("writing the bundle: %w", err)
 			}
-			defer os.Remove(beside)
+			defer os.Remove(partial)
 			out := &counted{to: file, report: report}
-			if err := errors.Join(here.Store.Save(ctx, out), file.Close()); err != nil {
+			if err := errors.Join(env.Store.Save(ctx, out), file.Close()); err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("%s, %s", name, place.Megabytes(out.n)), os.Rename(beside, name)
+			return fmt.Sprintf("%s, %s", name, environment.Megabytes(out.n)), os.Rename(partial, name)
 		}},
 	})
 }
 
 func loadBundle(ctx context.Context, name string) error {
-	here, err := place.Find(docker.DefaultCluster)
+	env, err := environment.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -204,8 +204,8 @@ func loadBundle(ctx context.Context, name string) error {
 		return fmt.Errorf("reading the bundle: %w", err)
 	}
 	defer file.Close()
-	return here.Steps.Run(ctx, []steps.Step{{Name: "load", Do: func(ctx context.Context, _ func(string)) (string, error) {
-		return here.Store.Dir, images.Restore(ctx, here.Store.Dir, bufio.NewReaderSize(file, 1<<20))
+	return env.Steps.Run(ctx, []steps.Step{{Name: "load", Do: func(ctx context.Context, _ func(string)) (string, error) {
+		return env.Store.Dir, images.Restore(ctx, env.Store.Dir, bufio.NewReaderSize(file, 1<<20))
 	}}})
 }
 
@@ -219,6 +219,6 @@ type counted struct {
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	c.n += int64(n)
-	c.report(place.Megabytes(c.n))
+	c.report(environment.Megabytes(c.n))
 	return n, err
 }

@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/classes/class"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 )
 
 // classFlags name the cluster of a class and the folder of its kubeconfigs.
@@ -43,13 +43,13 @@ const day = 24 * time.Hour
 // open finds the cluster. For a kind cluster it also finds the URL by which other machines reach it, if its profile
 // allows that.
 func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
-	here, err := place.Find(f.name)
+	env, err := environment.Find(f.name)
 	if err != nil {
 		return nil, err
 	}
 	opened := &class.Class{Out: f.out}
 	if opened.Out == "" {
-		opened.Out = filepath.Join(here.Root, "out", "class")
+		opened.Out = filepath.Join(env.Root, "out", "class")
 	}
 	if f.context != "" {
 		cluster, err := existing.Open(ctx, "", f.context)
@@ -59,15 +59,15 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 		opened.Config = cluster.Config()
 		return opened, nil
 	}
-	found, err := here.Cluster.Find(ctx)
+	found, err := env.Cluster.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if found.State != kind.Made {
 		return nil, fmt.Errorf("there is no cluster %s for a class: "+
-			"`make cluster PROFILE=classroom` creates one, and `make cluster-status` shows which clusters exist", here.Cluster.Name)
+			"`make cluster PROFILE=classroom` creates one, and `make cluster-status` shows which clusters exist", env.Cluster.Name)
 	}
-	if opened.Config, err = here.Cluster.Config(); err != nil {
+	if opened.Config, err = env.Cluster.Config(); err != nil {
 		return nil, err
 	}
 	profile, err := kind.LoadProfile(found.Marker.Profile)

@@ -13,7 +13,7 @@ import (
 
 func TestServerForStudents(t *testing.T) {
 	t.Parallel()
-	here := &rest.Config{Host: "https://127.0.0.1:6443"}
+	config := &rest.Config{Host: "https://127.0.0.1:6443"}
 	addresses := []string{"192.0.2.7", "198.51.100.3"}
 	for _, test := range []struct {
 		name      string
@@ -28,7 +28,7 @@ func TestServerForStudents(t *testing.T) {
 		{"another port is open", []kind.Port{{Address: "0.0.0.0", Number: 80}}, addresses, ""},
 		{"the machine has no address", []kind.Port{{Address: "0.0.0.0", Number: 6443}}, nil, ""},
 	} {
-		if got := serverFor(here, test.ports, test.addresses); got != test.want {
+		if got := serverFor(config, test.ports, test.addresses); got != test.want {
 			t.Errorf("%s: serverFor() = %q, want %q", test.name, got, test.want)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/cmd/cluster/internal/create"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 )
 
 // statusTime is the time limit of a status. What has not answered by then is reported as silent.
@@ -50,11 +50,11 @@ func statusCommand() *cobra.Command {
 }
 
 func status(ctx context.Context, name string) error {
-	here, err := place.Find(name)
+	env, err := environment.Find(name)
 	if err != nil {
 		return err
 	}
-	found, err := here.Cluster.Find(ctx)
+	found, err := env.Cluster.Find(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func status(ctx context.Context, name string) error {
 		return fmt.Errorf("not all of its nodes are running: %s starts them again", again)
 	case kind.Made:
 	}
-	config, err := here.Cluster.Config()
+	config, err := env.Cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func status(ctx context.Context, name string) error {
 	}
 	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n",
 		name, found.Marker.Profile, create.Source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
-	well, err := report(ctx, here.Store, config, create.TargetOf(here.Cluster, config, profile, found.Marker), pinned(found.Marker))
+	well, err := report(ctx, env.Store, config, create.TargetOf(env.Cluster, config, profile, found.Marker), pinned(found.Marker))
 	if err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func status(ctx context.Context, name string) error {
 	if !well {
 		return fmt.Errorf("the cluster %s is not fully usable: %s repairs it, or prints why it can't", name, again)
 	}
-	if _, err := os.Stat(here.Cluster.Kubeconfig()); err != nil {
+	if _, err := os.Stat(env.Cluster.Kubeconfig()); err != nil {
 		return fmt.Errorf("its kubeconfig is missing (%w): %s writes it", err, again)
 	}
-	fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", here.Cluster.Kubeconfig())
+	fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", env.Cluster.Kubeconfig())
 	return nil
 }
 
@@ -123,7 +123,7 @@ func pinned(marker kind.Marker) string {
 }
 
 func contextStatus(ctx context.Context, name string) error {
-	here, err := place.Find(docker.DefaultCluster)
+	env, err := environment.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func contextStatus(ctx context.Context, name string) error {
 		return err
 	}
 	fmt.Printf("context %s  Kubernetes %s\n", name, cluster.Version)
-	well, err := report(ctx, here.Store, cluster.Config(), create.ContextTarget(cluster, ""), "")
+	well, err := report(ctx, env.Store, cluster.Config(), create.ContextTarget(cluster, ""), "")
 	if err != nil {
 		return err
 	}

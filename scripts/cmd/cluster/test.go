@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 )
 
 func testCommand() *cobra.Command {
@@ -29,14 +29,14 @@ func testCommand() *cobra.Command {
 		Long: "test runs our own tests of a cluster's network, and `cilium connectivity test` after them where that command is on PATH.\n" +
 			"They are: " + strings.Join(connectivity.Names(), "; ") + ".",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := place.Find(name)
+			env, err := environment.Find(name)
 			if err != nil {
 				return err
 			}
 			if contextName != "" {
-				return testContext(command.Context(), here, contextName, image, only)
+				return testContext(command.Context(), env, contextName, image, only)
 			}
-			return testKind(command.Context(), here, image, only)
+			return testKind(command.Context(), env, image, only)
 		},
 	}
 	nameFlag(command, &name)
@@ -47,16 +47,16 @@ func testCommand() *cobra.Command {
 	return command
 }
 
-func testKind(ctx context.Context, here *place.Place, image string, only []string) error {
-	found, err := here.Cluster.Find(ctx)
+func testKind(ctx context.Context, env *environment.Environment, image string, only []string) error {
+	found, err := env.Cluster.Find(ctx)
 	if err != nil {
 		return err
 	}
 	if found.State != kind.Made {
-		return fmt.Errorf("there is no cluster %s to test: `make cluster-status` shows which clusters exist", here.Cluster.Name)
+		return fmt.Errorf("there is no cluster %s to test: `make cluster-status` shows which clusters exist", env.Cluster.Name)
 	}
 	// Another command may have removed it, or a machine may have been given only the checkout.
-	if _, err := here.Cluster.WriteKubeconfig(); err != nil {
+	if _, err := env.Cluster.WriteKubeconfig(); err != nil {
 		return err
 	}
 	workers := 0
@@ -65,13 +65,13 @@ func testKind(ctx context.Context, here *place.Place, image string, only []strin
 			workers++
 		}
 	}
-	return test(ctx, here, connectivity.Options{
+	return test(ctx, env, connectivity.Options{
 		// Docker's virtual machine on other systems hides the nodes' addresses.
-		Kubeconfig: here.Cluster.Kubeconfig(), Image: image, Nodes: runtime.GOOS == "linux", Only: only,
+		Kubeconfig: env.Cluster.Kubeconfig(), Image: image, Nodes: runtime.GOOS == "linux", Only: only,
 	}, workers)
 }
 
-func testContext(ctx context.Context, here *place.Place, name, image string, only []string) error {
+func testContext(ctx context.Context, env *environment.Environment, name, image string, only []string) error {
 	if image == "" {
 		return errors.New("--context needs --image: push " + connectivity.Image +
 			" (`cluster images` says whether it is built) where that cluster can pull it, and name it")
@@ -93,22 +93,22 @@ func testContext(ctx context.Context, here *place.Place, name, image string, onl
 	if err != nil {
 		return err
 	}
-	return test(ctx, here, connectivity.Options{Kubeconfig: kubeconfig, Image: image, Only: only}, len(nodes))
+	return test(ctx, env, connectivity.Options{Kubeconfig: kubeconfig, Image: image, Only: only}, len(nodes))
 }
 
-func test(ctx context.Context, here *place.Place, options connectivity.Options, workers int) error {
+func test(ctx context.Context, env *environment.Environment, options connectivity.Options, workers int) error {
 	if err := connectivity.Run(ctx, options, func(result connectivity.Result) {
 		problem := result.Problem
 		if result.Skipped {
 			problem = "skipped: " + problem
 		}
-		here.Steps.Result(result.Feature, result.Took, problem, result.Passed || result.Skipped)
+		env.Steps.Result(result.Feature, result.Took, problem, result.Passed || result.Skipped)
 	}); err != nil {
 		return err
 	}
-	there, err := connectivity.Network(ctx, options.Kubeconfig, workers, os.Stderr)
-	if !there {
-		here.Steps.Note("the command cilium is not on PATH: `cilium connectivity test` was not run")
+	ran, err := connectivity.Network(ctx, options.Kubeconfig, workers, os.Stderr)
+	if !ran {
+		env.Steps.Note("the command cilium is not on PATH: `cilium connectivity test` was not run")
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/cmd/cluster/internal/create"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
@@ -34,7 +34,7 @@ func uninstallCommand() *cobra.Command {
 			return known.Check(args)
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := place.Find(name)
+			env, err := environment.Find(name)
 			if err != nil {
 				return err
 			}
@@ -43,18 +43,18 @@ func uninstallCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return uninstall(command.Context(), here, create.ContextTarget(cluster, ""), args)
+				return uninstall(command.Context(), env, create.ContextTarget(cluster, ""), args)
 			}
-			unlock, err := here.Lock(command.Context())
+			unlock, err := env.Lock(command.Context())
 			if err != nil {
 				return err
 			}
 			defer unlock()
-			target, err := kindTarget(command.Context(), here)
+			target, err := kindTarget(command.Context(), env)
 			if err != nil {
 				return err
 			}
-			return uninstall(command.Context(), here, target, args)
+			return uninstall(command.Context(), env, target, args)
 		},
 	}
 	nameFlag(command, &name)
@@ -64,15 +64,15 @@ func uninstallCommand() *cobra.Command {
 }
 
 // kindTarget returns a kind cluster as a target for uninstalling add-ons.
-func kindTarget(ctx context.Context, here *place.Place) (addons.Target, error) {
-	found, err := here.Cluster.Find(ctx)
+func kindTarget(ctx context.Context, env *environment.Environment) (addons.Target, error) {
+	found, err := env.Cluster.Find(ctx)
 	if err != nil {
 		return addons.Target{}, err
 	}
 	if found.State != kind.Made {
 		return addons.Target{}, errors.New("the cluster does not exist, or does not answer: `cluster status` shows which")
 	}
-	config, err := here.Cluster.Config()
+	config, err := env.Cluster.Config()
 	if err != nil {
 		return addons.Target{}, err
 	}
@@ -80,14 +80,14 @@ func kindTarget(ctx context.Context, here *place.Place) (addons.Target, error) {
 	if err != nil {
 		return addons.Target{}, err
 	}
-	return create.TargetOf(here.Cluster, config, profile, found.Marker), nil
+	return create.TargetOf(env.Cluster, config, profile, found.Marker), nil
 }
 
 // uninstall removes the add-ons, one per step.
-func uninstall(ctx context.Context, here *place.Place, target addons.Target, names []string) error {
+func uninstall(ctx context.Context, env *environment.Environment, target addons.Target, names []string) error {
 	var plan []steps.Step
 	for _, name := range names {
-		addon, err := addons.Named(here.Store, name)
+		addon, err := addons.Named(env.Store, name)
 		if err != nil {
 			return err
 		}
@@ -95,5 +95,5 @@ func uninstall(ctx context.Context, here *place.Place, target addons.Target, nam
 			return "removed", addon.Uninstall(ctx, target)
 		}})
 	}
-	return here.Steps.Run(ctx, plan)
+	return env.Steps.Run(ctx, plan)
 }

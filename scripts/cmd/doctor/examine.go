@@ -35,7 +35,7 @@ func examine(root string) []Finding {
 	add("make", tool("make"))
 	add("git", tool("git"))
 	add("processors", good(fmt.Sprintf("%d %s on %s", runtime.NumCPU(), runtime.GOARCH, runtime.GOOS)))
-	add("clone", place(root))
+	add("clone", checkLocation(root))
 	add("clone's disk", cloneDisk(root))
 	add("line ends", lineEnds(root))
 	add("TMPDIR", temporary())
@@ -107,8 +107,8 @@ func goFound(root string) Finding {
 	return good(have + " at " + path)
 }
 
-// place checks whether the commands can work in the clone.
-func place(root string) Finding {
+// checkLocation checks whether the commands can work in the clone.
+func checkLocation(root string) Finding {
 	err := programs.CheckLocation(root)
 	if unfit, ok := errors.AsType[*programs.UnsuitableError](err); ok {
 		return bad(allLabs, unfit.Reason, unfit.Remedy)

@@ -56,9 +56,9 @@ func acmeCommand() *cobra.Command {
 			"tokens into the ConfigMap " + byhand.ConfigMap + " of the namespace " + byhand.Namespace + ". An earlier order is forgotten.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return ordering.do(command.Context(), func(
-				ctx context.Context, client kubernetes.Interface, directory string, through *http.Client,
+				ctx context.Context, client kubernetes.Interface, directory string, httpClient *http.Client,
 			) error {
-				_, order, err := byhand.Place(ctx, client, directory, through, names...)
+				_, order, err := byhand.Place(ctx, client, directory, httpClient, names...)
 				if err != nil {
 					return err
 				}
@@ -72,8 +72,8 @@ func acmeCommand() *cobra.Command {
 	validate := &cobra.Command{
 		Use: "validate", Short: "Ask the ACME server to validate all names, and show the results: `make validate`", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return validating.do(command.Context(), func(ctx context.Context, client kubernetes.Interface, _ string, through *http.Client) error {
-				order, err := byhand.Resume(ctx, client, through)
+			return validating.do(command.Context(), func(ctx context.Context, client kubernetes.Interface, _ string, httpClient *http.Client) error {
+				order, err := byhand.Resume(ctx, client, httpClient)
 				if errors.Is(err, byhand.ErrNoOrder) {
 					return errors.New("nothing has been ordered yet: type `make order` in the lab's folder first")
 				} else if err != nil {
@@ -116,15 +116,15 @@ func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.
 func (f *acmeFlags) config(ctx context.Context) (*rest.Config, error) {
 	file := f.kubeconfig
 	if file == "" {
-		here, err := checkout.Find()
+		repo, err := checkout.Find()
 		if err != nil {
 			return nil, err
 		}
-		target, err := f.where.target(here)
+		target, err := f.where.target(repo)
 		if err != nil {
 			return nil, err
 		}
-		if file, err = target.Kubeconfig(ctx, here); err != nil {
+		if file, err = target.Kubeconfig(ctx, repo); err != nil {
 			return nil, err
 		}
 	}

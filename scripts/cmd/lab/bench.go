@@ -25,17 +25,17 @@ func benchCommand() *cobra.Command {
 		Long: "bench measures the budgets of the design: medians and worst cases, with envtest as the peer of the cluster's start.\n" +
 			"Record the figures of a quiet machine in docs/benchmarks.md.",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			if err := anyBenchmark(filepath.Join(here.Root, "scripts", "proving", "bench"), only); err != nil {
+			if err := anyBenchmark(filepath.Join(repo.Root, "scripts", "proving", "bench"), only); err != nil {
 				return err
 			}
-			if _, err := here.EnsureNode(command.Context()); err != nil {
+			if _, err := repo.EnsureNode(command.Context()); err != nil {
 				return err
 			}
-			return goTest(command.Context(), here, "scripts",
+			return goTest(command.Context(), repo, "scripts",
 				"-run=^$", "-bench="+only, "-benchtime="+times, "-timeout=60m", "./proving/bench")
 		},
 	}

@@ -38,11 +38,11 @@ func certifyCommand() *cobra.Command {
 			if repeating && (options.Repeat > 1 || options.Load > 0 || options.Soak > 1) {
 				return errors.New("--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load")
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			options.Checkout = here
+			options.Checkout = repo
 			drawn := &draw
 			if draw.Mutants == 0 {
 				drawn = nil
@@ -53,11 +53,11 @@ func certifyCommand() *cobra.Command {
 					return err
 				}
 				defer func() { err = errors.Join(err, runner.Close()) }()
-				if draw.Since, err = changes.Since(cmd.Context(), runner, here.Root, since); err != nil {
+				if draw.Since, err = changes.Since(cmd.Context(), runner, repo.Root, since); err != nil {
 					return err
 				}
 			}
-			labs, err := here.Labs.Named(args)
+			labs, err := repo.Labs.Named(args)
 			if err != nil {
 				return err
 			}
@@ -72,10 +72,10 @@ func certifyCommand() *cobra.Command {
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
 			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-			if err := here.Prepare(cmd.Context(), withNode, labs...); err != nil {
+			if err := repo.Prepare(cmd.Context(), withNode, labs...); err != nil {
 				return err
 			}
-			harness, err := harnessOf(cmd.Context(), here)
+			harness, err := harnessOf(cmd.Context(), repo)
 			if err != nil {
 				return err
 			}
@@ -84,22 +84,22 @@ func certifyCommand() *cobra.Command {
 				if options.Harness, err = harness(lab); err != nil {
 					return err
 				}
-				tools, err := tools(cmd.Context(), &choice{Checkout: here, Lab: lab})
+				tools, err := tools(cmd.Context(), &choice{Checkout: repo, Lab: lab})
 				if err != nil {
 					return err
 				}
-				if err := fetchModules(cmd.Context(), here, here.SolutionDir(lab), ""); err != nil {
+				if err := fetchModules(cmd.Context(), repo, repo.SolutionDir(lab), ""); err != nil {
 					return err
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
-				options.WithNode = clusterWithNode(here, lab)
+				options.WithNode = clusterWithNode(repo, lab)
 				all = append(all, options)
 			}
 			if !repeating {
 				return certify.Labs(cmd.Context(), all, drawn)
 			}
 			return certify.Repeating(cmd.Context(), all, drawn, func(name, explained string) error {
-				return gate.AddFlaky(here.Root, gate.Flaky{Name: name, Output: explained})
+				return gate.AddFlaky(repo.Root, gate.Flaky{Name: name, Output: explained})
 			})
 		},
 	}

@@ -58,23 +58,23 @@ func (f *choiceFlags) register(command *cobra.Command) {
 
 // choose finds the lab that ref names, and the folder of the submission.
 func (f *choiceFlags) choose(ref string) (*choice, error) {
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		return nil, err
 	}
-	lab, err := here.Labs.Lab(ref)
+	lab, err := repo.Labs.Lab(ref)
 	if err != nil {
 		return nil, err
 	}
-	return f.of(here, lab)
+	return f.choiceFor(repo, lab)
 }
 
-func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice, err error) {
-	c = &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Main: f.main}
+func (f *choiceFlags) choiceFor(repo *checkout.Checkout, lab *manifest.Lab) (c *choice, err error) {
+	c = &choice{Checkout: repo, Lab: lab, Dir: repo.Dir(lab), Main: f.main}
 	name := lab.Name
 	switch {
 	case f.solution:
-		c.solution, c.Dir, name = true, here.SolutionDir(lab), filepath.Join("solutions", lab.Name)
+		c.solution, c.Dir, name = true, repo.SolutionDir(lab), filepath.Join("solutions", lab.Name)
 	case f.dir != "":
 		if c.Dir, err = filepath.Abs(f.dir); err != nil {
 			return nil, err
@@ -83,14 +83,14 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 			return nil, fmt.Errorf("--dir %s is not a folder: name the folder that holds the submission's go.mod", f.dir)
 		}
 		switch c.Dir {
-		case here.Dir(lab):
-		case here.SolutionDir(lab):
+		case repo.Dir(lab):
+		case repo.SolutionDir(lab):
 			c.solution, name = true, filepath.Join("solutions", lab.Name)
 		default:
 			c.foreign, name = true, filepath.Join("submissions", checkout.ReportsOf(c.Dir), lab.Name)
 		}
 	}
-	c.Out, err = here.Out(name)
+	c.Out, err = repo.Out(name)
 	return c, err
 }
 
@@ -208,11 +208,11 @@ func (c *choice) relative(path string) string {
 
 // harnessOf returns a function that identifies the code that grades a lab. If the command is older than its sources,
 // the identifier is empty, and the program itself identifies the code.
-func harnessOf(ctx context.Context, here *checkout.Checkout) (of func(*manifest.Lab) (string, error), err error) {
-	if !built.Lab(here.Root).Fresh() {
+func harnessOf(ctx context.Context, repo *checkout.Checkout) (harnessFor func(*manifest.Lab) (string, error), err error) {
+	if !built.Lab(repo.Root).Fresh() {
 		return noHarness, nil
 	}
-	return proof.Harness(ctx, here.Root)
+	return proof.Harness(ctx, repo.Root)
 }
 
 func noHarness(*manifest.Lab) (string, error) { return "", nil }

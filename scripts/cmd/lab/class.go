@@ -98,7 +98,7 @@ func classCommand() *cobra.Command {
 // classRun is one grading of a class.
 type classRun struct {
 	*classFlags
-	here *checkout.Checkout
+	repo *checkout.Checkout
 	labs []*manifest.Lab
 	// source is the path of the submissions, and out is the folder for the results. Both are absolute.
 	source, out string
@@ -124,11 +124,11 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	if class.Submissions, err = r.read(ctx); err != nil {
 		return err
 	}
-	of, err := r.prepare(ctx)
+	labOptions, err := r.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	graders, err := grader.New(ctx, grader.Options{Labs: of, Assets: r.here.Assets, Sandbox: r.sandbox})
+	graders, err := grader.New(ctx, grader.Options{Labs: labOptions, Assets: r.repo.Assets, Sandbox: r.sandbox})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 		return err
 	}
 	r.notice(class, journal)
-	slots, err := r.slotsFor(of)
+	slots, err := r.slotsFor(labOptions)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func titleOf(labs []*manifest.Lab) string {
 
 // check validates the arguments.
 func (r *classRun) check(source string) (err error) {
-	if r.here, err = checkout.Find(); err != nil {
+	if r.repo, err = checkout.Find(); err != nil {
 		return err
 	}
 	if len(r.classFlags.labs) == 0 {
@@ -181,7 +181,7 @@ func (r *classRun) check(source string) (err error) {
 	}
 	var names []string
 	for _, ref := range r.classFlags.labs {
-		lab, err := r.here.Labs.Lab(ref)
+		lab, err := r.repo.Labs.Lab(ref)
 		if err != nil {
 			return err
 		}
@@ -205,18 +205,18 @@ func (r *classRun) check(source string) (err error) {
 			return err
 		}
 	}
-	r.out = cmp.Or(r.classFlags.out, filepath.Join(r.here.Root, "out", "class", strings.Join(names, "+")))
+	r.out = cmp.Or(r.classFlags.out, filepath.Join(r.repo.Root, "out", "class", strings.Join(names, "+")))
 	if r.out, err = filepath.Abs(r.out); err != nil {
 		return err
 	}
-	if within(r.source, r.out) {
+	if isInside(r.source, r.out) {
 		return fmt.Errorf("the results would be among the submissions, in %s: choose another folder with --out", short(r.out))
 	}
 	return nil
 }
 
-// within reports whether a path is a folder, or below it.
-func within(dir, path string) bool {
+// isInside reports whether a path is a folder, or below it.
+func isInside(dir, path string) bool {
 	relative, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(relative)
 }
@@ -224,44 +224,44 @@ func within(dir, path string) bool {
 // read finds the submissions.
 func (r *classRun) read(ctx context.Context) ([]intake.Submission, error) {
 	options := intake.Options{
-		Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline, Owns: ownsByGroup(r.here),
+		Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline, Owns: ownsByGroup(r.repo),
 	}
 	for _, lab := range r.labs {
 		var wanted intake.Lab
-		wanted, options.Course = intakeLabs(r.here, lab.Name)
+		wanted, options.Course = intakeLabs(r.repo, lab.Name)
 		options.Labs = append(options.Labs, wanted)
 	}
 	return intake.Read(ctx, options)
 }
 
 // prepare builds what grading needs.
-func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error) {
+func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, err error) {
 	withNode := slices.ContainsFunc(r.labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-	if err := r.here.Prepare(ctx, withNode, r.labs...); err != nil {
+	if err := r.repo.Prepare(ctx, withNode, r.labs...); err != nil {
 		return nil, err
 	}
-	harness, err := harnessOf(ctx, r.here)
+	harness, err := harnessOf(ctx, r.repo)
 	if err != nil { // a checkout without git has none, so this program itself identifies the code
 		harness = noHarness
 	}
 	for _, lab := range r.labs {
-		tools, err := tools(ctx, &choice{Checkout: r.here, Lab: lab})
+		tools, err := tools(ctx, &choice{Checkout: r.repo, Lab: lab})
 		if err != nil {
 			return nil, err
 		}
 		// The modules that most submissions need are downloaded once, in advance.
-		if err := fetchModules(ctx, r.here, r.here.SolutionDir(lab), ""); err != nil {
+		if err := fetchModules(ctx, r.repo, r.repo.SolutionDir(lab), ""); err != nil {
 			return nil, err
 		}
 		options := certify.Options{
-			Checkout: r.here, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, WithNode: clusterWithNode(r.here, lab),
+			Checkout: r.repo, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, WithNode: clusterWithNode(r.repo, lab),
 		}
 		if options.Harness, err = harness(lab); err != nil {
 			return nil, err
 		}
-		of = append(of, options)
+		labOptions = append(labOptions, options)
 	}
-	return of, nil
+	return labOptions, nil
 }
 
 // describe adds the labs to the class.
@@ -294,8 +294,8 @@ func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 	for _, s := range class.Submissions {
 		students = append(students, s.Student)
 	}
-	for i := range r.here.Labs.Labs {
-		labs = append(labs, r.here.Labs.Labs[i].Name)
+	for i := range r.repo.Labs.Labs {
+		labs = append(labs, r.repo.Labs.Labs[i].Name)
 	}
 	for _, unknown := range r.rules.Unknown(students, labs) {
 		text := filepath.Base(r.classFlags.rules) + ", " + unknown
@@ -308,7 +308,7 @@ func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 }
 
 // slotsFor returns how many submissions are graded at a time.
-func (r *classRun) slotsFor(of []certify.Options) (int, error) {
+func (r *classRun) slotsFor(labOptions []certify.Options) (int, error) {
 	if r.slots > 0 {
 		return r.slots, nil
 	}
@@ -317,7 +317,7 @@ func (r *classRun) slotsFor(of []certify.Options) (int, error) {
 		return 0, err
 	}
 	each := int64(course.MemoryOfProcess)
-	if slices.ContainsFunc(of, func(o certify.Options) bool { return o.Lab.NeedsNode(o.Lab.Stage) }) {
+	if slices.ContainsFunc(labOptions, func(o certify.Options) bool { return o.Lab.NeedsNode(o.Lab.Stage) }) {
 		each = course.MemoryOfNode
 	}
 	return course.Slots(runtime.NumCPU(), free, each), nil
@@ -326,10 +326,10 @@ func (r *classRun) slotsFor(of []certify.Options) (int, error) {
 // finish writes the results, and prints a summary.
 func (r *classRun) finish(class *course.Class) error {
 	about := course.About{
-		Root: r.here.Root, Misconceptions: map[string][]misconception.Known{}, Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
+		Root: r.repo.Root, Misconceptions: map[string][]misconception.Known{}, Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
 	}
 	for _, lab := range r.labs {
-		solution := r.here.SolutionDir(lab)
+		solution := r.repo.SolutionDir(lab)
 		list, err := mutant.Load(solution)
 		if err != nil {
 			return err
@@ -344,7 +344,7 @@ func (r *classRun) finish(class *course.Class) error {
 		if err != nil {
 			return err
 		}
-		for _, dir := range []string{r.here.Dir(lab), solution} {
+		for _, dir := range []string{r.repo.Dir(lab), solution} {
 			known, err := similarity.Folder(dir, dir)
 			if err != nil {
 				return err
@@ -360,7 +360,7 @@ func (r *classRun) finish(class *course.Class) error {
 
 // redactor hides the folders of this machine from students.
 func (r *classRun) redactor() *course.Redactor {
-	folders := []string{r.here.Root, r.out, r.source, os.TempDir(), gobuild.ModuleCache()}
+	folders := []string{r.repo.Root, r.out, r.source, os.TempDir(), gobuild.ModuleCache()}
 	for _, find := range []func() (string, error){os.UserHomeDir, os.UserCacheDir, os.Getwd, process.Root} {
 		if folder, err := find(); err == nil {
 			folders = append(folders, folder)

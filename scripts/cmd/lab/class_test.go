@@ -34,7 +34,7 @@ func TestClassErrors(t *testing.T) {
 		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "is neither a folder nor a roster"},
 		{"rules that are wrong", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"rules that are missing", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
-		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "--sandbox wants auto, required or off"},
+		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "for --sandbox: it must be auto, required or off"},
 		{"results among submissions", []string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions"},
 		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
 	} {
@@ -52,7 +52,7 @@ func TestClassGradebook(t *testing.T) {
 	const name = "01-icecream"
 	root := complete(t, name)
 	submissions, out := t.TempDir(), filepath.Join(t.TempDir(), "class")
-	from := here(t)
+	from := findCheckout(t)
 	listed, err := from.Labs.Lab(name)
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 }
 
 // start returns the function that prepares the stage for a run of a lab, and the kind of the cluster.
-func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
+func (f *clusterFlags) start(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	if lab.Stage == manifest.Deployed && f.process {
 		return nil, "", fmt.Errorf("lab %s grades a deployment in a cluster: leave out --process", lab.Name)
 	}
@@ -130,13 +130,13 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	}
 	switch {
 	case f.onNode(lab):
-		return startWithNode(here, lab), onEmbedded, nil
+		return startWithNode(repo, lab), onEmbedded, nil
 	case f.withNode(lab):
-		return node.StartForProcesses(clusterBeside(here, lab)), onEmbedded, nil
+		return node.StartForProcesses(clusterBeside(repo, lab)), onEmbedded, nil
 	case f.embedded():
-		return coldStart(here), onEmbedded, nil
+		return coldStart(repo), onEmbedded, nil
 	}
-	there, on, err := f.there(ctx, here)
+	target, on, err := f.existingCluster(ctx, repo)
 	if err != nil {
 		return nil, on, err
 	}
@@ -145,39 +145,39 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 			"grade it on the embedded cluster or with --cluster kind", lab.Name)
 	}
 	if f.stage(lab).Pods() {
-		there.Pods = &pod.Options{
-			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
-			Address: there.Address, Kubectl: here.ControlPlane.Path,
+		target.Pods = &pod.Options{
+			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(target.Context, kindContext), Store: images.StoreOf(repo.Root)},
+			Address: target.Address, Kubectl: repo.ControlPlane.Path,
 		}
 	}
 	// A wrong name, or missing access, is reported before anything is built.
-	_, err = existing.Open(ctx, there.File, there.Context)
+	_, err = existing.Open(ctx, target.File, target.Context)
 	if err == nil && len(lab.Addons) > 0 {
-		err = here.EnsureInstaller(ctx)
+		err = repo.EnsureInstaller(ctx)
 	}
-	return equipped(here, lab, there, on), on, err
+	return equipped(repo, lab, target, on), on, err
 }
 
 // equipped returns the stage of an existing cluster. It installs missing add-ons of the lab, which stay installed. If
 // the lab's Pods run the course's images, it loads them. This happens when it is the run's turn, because two installs
 // at a time would interfere with each other.
-func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
+func equipped(repo *checkout.Checkout, lab *manifest.Lab, target shared.Cluster, on string) stage.Start {
 	if len(lab.Addons) == 0 && !lab.Node {
-		return there.Start
+		return target.Start
 	}
-	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
-		started, err := there.Start(ctx, say)
+	return func(ctx context.Context, progress func(string)) (stage.Stage, error) {
+		started, err := target.Start(ctx, progress)
 		if err != nil {
 			return nil, err
 		}
-		installer := here.Installer()
+		installer := repo.Installer()
 		installer.Shared = on == onExisting
 		kubeconfig := started.Cluster().Kubeconfig
 		if on == onKind {
-			err = bringImages(ctx, here, installer, kubeconfig, lab.Addons, strings.TrimPrefix(there.Context, kindContext))
+			err = bringImages(ctx, repo, installer, kubeconfig, lab.Addons, strings.TrimPrefix(target.Context, kindContext))
 		}
 		if err == nil && len(lab.Addons) > 0 {
-			err = installer.Install(ctx, kubeconfig, lab.Addons, say)
+			err = installer.Install(ctx, kubeconfig, lab.Addons, progress)
 		}
 		if err != nil {
 			return nil, errors.Join(err, started.Close())
@@ -189,7 +189,7 @@ func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, 
 // bringImages loads the images of add-ons that a kind cluster lacks into its nodes. It also loads the course's own
 // images, because some of them may be newer than the cluster. An installed add-on keeps its images.
 func bringImages(
-	ctx context.Context, here *checkout.Checkout, installer addons.Installer,
+	ctx context.Context, repo *checkout.Checkout, installer addons.Installer,
 	kubeconfig string, names []string, cluster string,
 ) error {
 	var lacking []string
@@ -208,49 +208,49 @@ func bringImages(
 	if err != nil {
 		return err
 	}
-	built, err := here.EnsureAddonImages(ctx, lacking)
+	built, err := repo.EnsureAddonImages(ctx, lacking)
 	if err != nil {
 		return err
 	}
-	own, err := here.EnsureImages(ctx, catalogue.Set("course"))
+	own, err := repo.EnsureImages(ctx, catalogue.Set("course"))
 	if err != nil {
 		return err
 	}
-	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.LoadImages(ctx, append(built, own...)...)
+	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(repo.Root)}.LoadImages(ctx, append(built, own...)...)
 }
 
 // kindContext is kind's prefix for the names of contexts.
 const kindContext = "kind-"
 
-// there returns the existing cluster that the flags select. Operators run on this machine.
-func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (there shared.Cluster, on string, err error) {
+// existingCluster returns the existing cluster that the flags select. Operators run on this machine.
+func (f *clusterFlags) existingCluster(ctx context.Context, repo *checkout.Checkout) (target shared.Cluster, on string, err error) {
 	on, name, err := f.parse()
 	if err != nil {
-		return there, "", err
+		return target, "", err
 	}
-	there.Address = f.address
+	target.Address = f.address
 	if on == onExisting {
-		there.Context = name
+		target.Context = name
 		// A kind cluster's API server is at 127.0.0.1, which does not reveal the address at which it reaches us.
-		if cluster, ok := strings.CutPrefix(name, kindContext); ok && there.Address == "" {
+		if cluster, ok := strings.CutPrefix(name, kindContext); ok && target.Address == "" {
 			if nodes, err := docker.Nodes(ctx, cluster); err == nil && len(nodes) > 0 {
-				there.Address, err = docker.Gateway(ctx)
-				return there, on, err
+				target.Address, err = docker.Gateway(ctx)
+				return target, on, err
 			}
 		}
-		return there, on, nil
+		return target, on, nil
 	}
 	nodes, err := docker.Nodes(ctx, name)
 	if err != nil {
-		return there, on, err
+		return target, on, err
 	}
-	there.Context, there.File, there.Audit = kindContext+name, docker.Kubeconfig(here.Root, name), kind.AuditLog{Node: nodes[0]}
-	there.FrontProxy = kind.FrontProxy{Node: nodes[0]}
-	if _, err := os.Stat(there.File); errors.Is(err, fs.ErrNotExist) {
-		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, because %s is missing: "+
-			"use --cluster context:kind-%s", name, there.File, name)
+	target.Context, target.File, target.Audit = kindContext+name, docker.Kubeconfig(repo.Root, name), kind.AuditLog{Node: nodes[0]}
+	target.FrontProxy = kind.FrontProxy{Node: nodes[0]}
+	if _, err := os.Stat(target.File); errors.Is(err, fs.ErrNotExist) {
+		return target, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, because %s is missing: "+
+			"use --cluster context:kind-%s", name, target.File, name)
 	}
 	gateway, err := docker.Gateway(ctx)
-	there.Address = cmp.Or(there.Address, gateway)
-	return there, on, err
+	target.Address = cmp.Or(target.Address, gateway)
+	return target, on, err
 }

@@ -36,11 +36,11 @@ func conformanceCommand() *cobra.Command {
 		Example: "  lab conformance --sample\n  lab conformance --focus 'sig-network.*Services'\n" +
 			"  lab conformance --again\n  lab conformance --cluster kind",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			c.Checkout = here
+			c.Checkout = repo
 			return c.run(command.Context())
 		},
 	}
@@ -158,7 +158,7 @@ func (c *conformanceRun) choose(
 		}
 	}
 	if c.again {
-		chosen = ledger.Left(chosen)
+		chosen = ledger.Remaining(chosen)
 	}
 	return chosen, nil
 }
@@ -172,16 +172,16 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 		return "", nil, err
 	}
 	if !c.embedded() {
-		there, on, err := c.there(ctx, c.Checkout)
+		target, on, err := c.existingCluster(ctx, c.Checkout)
 		if err != nil {
 			return "", nil, err
 		}
 		if on == onKind {
-			if err := c.bringImages(ctx, strings.TrimPrefix(there.Context, kindContext)); err != nil {
+			if err := c.bringImages(ctx, strings.TrimPrefix(target.Context, kindContext)); err != nil {
 				return "", nil, err
 			}
 		}
-		return there.File, func() error { return nil }, nil
+		return target.File, func() error { return nil }, nil
 	}
 	wanted, err := testImages()
 	if err != nil {

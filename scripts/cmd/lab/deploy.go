@@ -35,12 +35,12 @@ func (f *deployFlags) registerDir(command *cobra.Command) {
 }
 
 // operator returns the operator in the folder.
-func (f *deployFlags) operator(here *checkout.Checkout) *playground.Operator {
-	return operatorIn(here, labOf(here, f.dir), f.dir, "")
+func (f *deployFlags) operator(repo *checkout.Checkout) *playground.Operator {
+	return operatorIn(repo, labOf(repo, f.dir), f.dir, "")
 }
 
 // target returns the selected cluster.
-func (f *deployFlags) target(here *checkout.Checkout) (playground.Target, error) {
+func (f *deployFlags) target(repo *checkout.Checkout) (playground.Target, error) {
 	if f.where.cluster == onPlayground {
 		return playground.Target{}, nil
 	}
@@ -50,8 +50,8 @@ func (f *deployFlags) target(here *checkout.Checkout) (playground.Target, error)
 			"since only there an image can be loaded into the nodes without a registry", f.where.cluster)
 	}
 	return playground.Target{Kind: name, Find: func(ctx context.Context) (string, error) {
-		there, _, err := f.where.there(ctx, here)
-		return there.File, err
+		target, _, err := f.where.existingCluster(ctx, repo)
+		return target.File, err
 	}}, nil
 }
 
@@ -66,11 +66,11 @@ func imageCommand() *cobra.Command {
 		Use: "build IMAGE", Short: "Build the image: `make docker-build` of a lab",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return build.operator(here).BuildImage(command.Context(), args[0])
+			return build.operator(repo).BuildImage(command.Context(), args[0])
 		},
 	}
 	build.registerDir(building)
@@ -78,15 +78,15 @@ func imageCommand() *cobra.Command {
 		Use: "load IMAGE", Short: "Load the image into the nodes: `make docker-push` of a lab",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			target, err := load.target(here)
+			target, err := load.target(repo)
 			if err != nil {
 				return err
 			}
-			return load.operator(here).LoadImage(command.Context(), args[0], target)
+			return load.operator(repo).LoadImage(command.Context(), args[0], target)
 		},
 	}
 	load.register(loading)
@@ -107,15 +107,15 @@ func deployCommand() *cobra.Command {
 			if _, err := named.Complete(args[0]); err != nil {
 				return err
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			target, err := flags.target(here)
+			target, err := flags.target(repo)
 			if err != nil {
 				return err
 			}
-			return flags.operator(here).Deploy(command.Context(), args[0], target)
+			return flags.operator(repo).Deploy(command.Context(), args[0], target)
 		},
 	}
 	flags.register(command)
@@ -128,15 +128,15 @@ func undeployCommand() *cobra.Command {
 		Use: "undeploy", GroupID: groupPlayground,
 		Short: "Remove the deployed operator: `make undeploy` of a lab", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			target, err := flags.target(here)
+			target, err := flags.target(repo)
 			if err != nil {
 				return err
 			}
-			return flags.operator(here).Undeploy(command.Context(), target)
+			return flags.operator(repo).Undeploy(command.Context(), target)
 		},
 	}
 	flags.register(command)

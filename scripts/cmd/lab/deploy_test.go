@@ -22,10 +22,10 @@ import (
 // withNode creates a checkout of its own with the parts of a node that were built in this one.
 func withNode(t *testing.T) string {
 	t.Helper()
-	stagetest.Node(t, here(t))
+	stagetest.Node(t, findCheckout(t))
 	root := newCheckout(t)
 	for _, name := range []string{".cache/node", ".cache/images"} {
-		if err := os.Symlink(filepath.Join(here(t).Root, name), filepath.Join(root, name)); err != nil {
+		if err := os.Symlink(filepath.Join(findCheckout(t).Root, name), filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,13 +48,13 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 	longtest.Proof(t)
 	root := withNode(t)
 	wantDone(t, root, "up")
-	// there returns the objects of the playground, without those that come and go by themselves.
-	there := func() string {
+	// listObjects returns the objects of the playground, without those that come and go by themselves.
+	listObjects := func() string {
 		return wantDone(t, root, "kubectl", "get",
 			"namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
 			"--all-namespaces", "--output=name")
 	}
-	before := there()
+	before := listObjects()
 	const image = "test/deployed:v1"
 	dir := filepath.Join(root, "solutions", "03-finalizer")
 	wantDone(t, root, "image", "load", image, "--dir", dir)
@@ -66,12 +66,12 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 		t.Errorf("the operator's Pods run %q, want %s", running, image)
 	}
 	wantDone(t, root, "undeploy", "--dir", dir)
-	if after := there(); after != before {
+	if after := listObjects(); after != before {
 		t.Errorf("objects after undeploy:\n%s\nwant those before deploy:\n%s", after, before)
 	}
 
 	deployToEachNode(t, root)
-	if after := there(); after != before {
+	if after := listObjects(); after != before {
 		t.Errorf("objects after undeploy of the DaemonSet:\n%s\nwant those before:\n%s", after, before)
 	}
 
@@ -82,7 +82,7 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 	if output, err := makeIn(t, project, "test-e2e"); err != nil {
 		t.Errorf("make test-e2e: %v\n%s", err, output)
 	}
-	if after := there(); after != before {
+	if after := listObjects(); after != before {
 		t.Errorf("objects after undeploy of the project:\n%s\nwant those before:\n%s", after, before)
 	}
 }
@@ -151,7 +151,7 @@ func TestRunStartsPlaygroundWithNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if err := os.Symlink(filepath.Join(here(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name())); err != nil {
+		if err := os.Symlink(filepath.Join(findCheckout(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -86,7 +86,7 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	const name = "01-icecream"
 	root := complete(t, name)
 	dir, out := filepath.Join(root, "labs", name), filepath.Join(root, "out", name)
-	labs, err := filepath.Glob(filepath.Join(here(t).Root, "labs", "*"))
+	labs, err := filepath.Glob(filepath.Join(findCheckout(t).Root, "labs", "*"))
 	if err == nil {
 		err = errors.Join(os.Remove(filepath.Join(root, "labs")), os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", name))))
 	}
@@ -251,7 +251,7 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 
 // A machine that stops for a while in the middle of a run costs no points. The run has full marks, or no grade and the
 // reason.
-func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
+func TestStoppedRunLosesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	if runtime.GOOS != "linux" {

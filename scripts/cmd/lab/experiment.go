@@ -40,18 +40,18 @@ func stateCommand() *cobra.Command {
 			"writes them into out/" + stateDir + " as SVG, with the figures beside them, and removes the cluster.",
 		Example: "  lab experiment state\n  lab experiment state --objects 3000 --watchers 100",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			if err := here.EnsureControlPlane(command.Context()); err != nil {
+			if err := repo.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
-			result, err := measureState(command.Context(), here, options)
+			result, err := measureState(command.Context(), repo, options)
 			if err != nil {
 				return err
 			}
-			return showState(command.OutOrStdout(), here, result)
+			return showState(command.OutOrStdout(), repo, result)
 		},
 	}
 	command.Flags().Var((*cli.Count)(&options.Objects), "objects", "the final number of objects")
@@ -63,9 +63,9 @@ func stateCommand() *cobra.Command {
 const stateDir = "experiment-state"
 
 // measureState runs the experiment on a temporary cluster.
-func measureState(ctx context.Context, here *checkout.Checkout, options state.Options) (result *state.Result, err error) {
+func measureState(ctx context.Context, repo *checkout.Checkout, options state.Options) (result *state.Result, err error) {
 	bar := progress.Start(os.Stderr, "measure")
-	cluster, err := embedded.StartServer(ctx, here.ControlPlane)
+	cluster, err := embedded.StartServer(ctx, repo.ControlPlane)
 	if err != nil {
 		bar.Fail()
 		return nil, err
@@ -82,8 +82,8 @@ func measureState(ctx context.Context, here *checkout.Checkout, options state.Op
 }
 
 // showState prints the charts, and writes the charts and the figures to files.
-func showState(out io.Writer, here *checkout.Checkout, result *state.Result) error {
-	dir, err := here.Out(stateDir)
+func showState(out io.Writer, repo *checkout.Checkout, result *state.Result) error {
+	dir, err := repo.Out(stateDir)
 	if err != nil {
 		return err
 	}

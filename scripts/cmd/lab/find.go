@@ -64,8 +64,8 @@ func findModule(c *choice) (string, error) {
 }
 
 // intakeLabs returns the labs of a checkout in the form of package intake, and the lab with a name.
-func intakeLabs(here *checkout.Checkout, name string) (named intake.Lab, all []intake.Lab) {
-	for _, lab := range here.Labs.Labs {
+func intakeLabs(repo *checkout.Checkout, name string) (named intake.Lab, all []intake.Lab) {
+	for _, lab := range repo.Labs.Labs {
 		all = append(all, intake.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title})
 		if lab.Name == name {
 			named = all[len(all)-1]
@@ -76,9 +76,9 @@ func intakeLabs(here *checkout.Checkout, name string) (named intake.Lab, all []i
 
 // ownsByGroup returns a function that reports whether a module has one of a lab's API groups. It is for modules whose
 // names do not identify the lab.
-func ownsByGroup(here *checkout.Checkout) func(intake.Lab, string) bool {
+func ownsByGroup(repo *checkout.Checkout) func(intake.Lab, string) bool {
 	return func(lab intake.Lab, dir string) bool {
-		listed, err := here.Labs.Lab(lab.Name)
+		listed, err := repo.Labs.Lab(lab.Name)
 		return err == nil && intake.HasGroup(dir, listed.Groups...)
 	}
 }

@@ -45,7 +45,7 @@ const (
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
 	var where clusterFlags
-	var how how
+	var how gradeOptions
 	var all, withoutNode bool
 	var step int
 	command := &cobra.Command{
@@ -134,48 +134,48 @@ func verdict(result *report.Report, err error) error {
 }
 
 // coldStart returns a function that starts a cluster when the run needs it.
-func coldStart(here *checkout.Checkout) stage.Start {
+func coldStart(repo *checkout.Checkout) stage.Start {
 	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
-		return embedded.StartServer(ctx, here.ControlPlane)
+		return embedded.StartServer(ctx, repo.ControlPlane)
 	})
 }
 
 // startWithNode returns a function that starts a cluster with a node for a lab whose operator is a Pod.
-func startWithNode(here *checkout.Checkout, lab *manifest.Lab) stage.Start {
-	return node.Start(clusterWithNode(here, lab), images.StoreOf(here.Root), here.ControlPlane.Path)
+func startWithNode(repo *checkout.Checkout, lab *manifest.Lab) stage.Start {
+	return node.Start(clusterWithNode(repo, lab), images.StoreOf(repo.Root), repo.ControlPlane.Path)
 }
 
 // clusterWithNode starts a cluster with a node for a run of a lab. It installs the lab's add-ons, which must be built,
 // as soon as the API server answers. The run can use them.
-func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
-	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
-		parts, err := here.EnsureNode(ctx)
+func clusterWithNode(repo *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+	return func(ctx context.Context, progress func(string)) (*embedded.Cluster, error) {
+		parts, err := repo.EnsureNode(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return embedded.StartWithNode(ctx, here.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
-			return here.Installer().Install(ctx, c.Kubeconfig, lab.Addons, say)
+		return embedded.StartWithNode(ctx, repo.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
+			return repo.Installer().Install(ctx, c.Kubeconfig, lab.Addons, progress)
 		})
 	}
 }
 
 // clusterBeside starts a cluster like clusterWithNode, for a lab whose operator is a process. Without add-ons, the run
 // does not wait for the node, because the first checks only need objects.
-func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+func clusterBeside(repo *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	if len(lab.Addons) > 0 {
-		return clusterWithNode(here, lab)
+		return clusterWithNode(repo, lab)
 	}
 	return func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
-		parts, err := here.EnsureNode(ctx)
+		parts, err := repo.EnsureNode(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return embedded.StartServerWithNode(ctx, here.ControlPlane, parts)
+		return embedded.StartServerWithNode(ctx, repo.ControlPlane, parts)
 	}
 }
 
-// how configures how a submission is graded. See grade.Options.
-type how struct {
+// gradeOptions configures how a submission is graded. See grade.Options.
+type gradeOptions struct {
 	fetch bool
 	seed  uint32
 	// stories has the same meaning as in grade.Options.
@@ -194,7 +194,7 @@ type how struct {
 }
 
 // gradeOne grades the chosen submission, shows the progress, and writes the reports.
-func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
+func gradeOne(ctx context.Context, c *choice, how gradeOptions) (*report.Report, error) {
 	if err := begin(c); err != nil {
 		return nil, err
 	}
@@ -312,33 +312,33 @@ func writable(dir string) error {
 
 // gradeAll grades all labs one after the other. The cluster for each lab starts while the previous lab is graded.
 func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		return err
 	}
-	if err := removeJUnit(here); err != nil {
+	if err := removeJUnit(repo); err != nil {
 		return err
 	}
-	all, err := here.Labs.Named(nil)
+	all, err := repo.Labs.Named(nil)
 	if err != nil {
 		return err
 	}
-	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
+	if err := repo.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
 		return err
 	}
 	var reports []*report.Report
 	full := true
 	for _, lab := range all {
-		chosen, err := flags.of(here, lab)
+		chosen, err := flags.choiceFor(repo, lab)
 		if err != nil {
 			return err
 		}
 		chosen.where = where
-		start, on, err := where.start(ctx, here, lab)
+		start, on, err := where.start(ctx, repo, lab)
 		if err != nil {
 			return err
 		}
-		result, err := gradeOne(ctx, chosen, how{start: start, on: on})
+		result, err := gradeOne(ctx, chosen, gradeOptions{start: start, on: on})
 		if err != nil {
 			return err
 		}
@@ -349,7 +349,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		}
 		fmt.Println()
 	}
-	if err := writeJUnit(here, reports); err != nil {
+	if err := writeJUnit(repo, reports); err != nil {
 		return err
 	}
 	for _, result := range reports {
@@ -362,8 +362,8 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 }
 
 // removeJUnit removes the JUnit file of the last run, because a run that ends too early does not write it.
-func removeJUnit(here *checkout.Checkout) error {
-	dir, err := here.Out("")
+func removeJUnit(repo *checkout.Checkout) error {
+	dir, err := repo.Out("")
 	if err != nil {
 		return err
 	}
@@ -374,8 +374,8 @@ func removeJUnit(here *checkout.Checkout) error {
 }
 
 // writeJUnit writes the JUnit file of all labs, for CI.
-func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
-	dir, err := here.Out("")
+func writeJUnit(repo *checkout.Checkout, reports []*report.Report) error {
+	dir, err := repo.Out("")
 	if err != nil {
 		return err
 	}

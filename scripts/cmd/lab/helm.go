@@ -23,19 +23,19 @@ func helmCommand() *cobra.Command {
 		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. It is built when it is first\n" +
 			"used, and stays beside lab as helm. What it keeps of repositories goes into .cache/helm.",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			playground := here.Playground()
+			playground := repo.Playground()
 			if _, err := playground.Config(); err != nil && !needsNoCluster(args) {
 				return err
 			}
-			program, err := here.Helm(command.Context())
+			program, err := repo.Helm(command.Context())
 			if err != nil {
 				return err
 			}
-			return become(program, "helm", args, helmEnvironment(os.Environ(), playground.Kubeconfig(), filepath.Join(here.Root, ".cache", "helm")))
+			return become(program, "helm", args, helmEnvironment(os.Environ(), playground.Kubeconfig(), filepath.Join(repo.Root, ".cache", "helm")))
 		},
 	}
 }
@@ -68,11 +68,11 @@ func chartCommand() *cobra.Command {
 			`--namespace cert-manager --create-namespace --set crds.enabled=true --wait`,
 		Args: cli.OneArgument("chart", "cert-manager"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			chart, err := images.StoreOf(here.Root).Chart(command.Context(), args[0])
+			chart, err := images.StoreOf(repo.Root).Chart(command.Context(), args[0])
 			if err != nil {
 				return err
 			}

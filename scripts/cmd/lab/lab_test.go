@@ -56,13 +56,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// find finds the checkout once, because it reads and validates labs.yaml.
-var find = sync.OnceValues(checkout.Find)
+// cachedCheckout finds the checkout once, because it reads and validates labs.yaml.
+var cachedCheckout = sync.OnceValues(checkout.Find)
 
-// here returns the checkout that contains these tests.
-func here(t *testing.T) *checkout.Checkout {
+// findCheckout returns the checkout that contains these tests.
+func findCheckout(t *testing.T) *checkout.Checkout {
 	t.Helper()
-	found, err := find()
+	found, err := cachedCheckout()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func bare(t *testing.T) string {
 		manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod",
 		"docs/lectures/01-extending-kubernetes.md", "scripts/proving/bench/bench_test.go",
 	} {
-		content, err := os.ReadFile(filepath.Join(here(t).Root, filepath.FromSlash(name)))
+		content, err := os.ReadFile(filepath.Join(findCheckout(t).Root, filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func bare(t *testing.T) string {
 // named, it only has their checks.
 func complete(t *testing.T, labs ...string) string {
 	t.Helper()
-	from := here(t)
+	from := findCheckout(t)
 	if err := from.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -206,31 +206,31 @@ func TestWrongArguments(t *testing.T) {
 		{"torture 99", `there is no lab "99"; the labs are `},
 		{"torture 1", "lab 01-icecream runs no operator, so there is nothing to torture"},
 		{"torture 2 --random -1", "--random must not be negative"},
-		{"torture 2 --random many", "--random wants a whole number, and \"many\" is not: correct it; `lab torture --help` lists the flags"},
-		{"torture 2 --seed -1", `--seed wants a whole number from 0 to 4294967295, and "-1" is not: correct it`},
+		{"torture 2 --random many", "invalid value \"many\" for --random: it must be a whole number; `lab torture --help` lists the flags"},
+		{"torture 2 --seed -1", `invalid value "-1" for --seed: it must be a whole number from 0 to 4294967295`},
 		{"torture 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
 		{"torture 2 --dir . --solution", "--dir and --solution exclude each other: leave one of them out"},
-		{"grade 2 --seed x", `--seed wants a whole number from 0 to 4294967295, and "x" is not: correct it`},
-		{"grade 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
-		{"run 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
+		{"grade 2 --seed x", `invalid value "x" for --seed: it must be a whole number from 0 to 4294967295`},
+		{"grade 2 --dir=", `invalid value "" for --dir: it must be a folder`},
+		{"run 2 --dir=", `invalid value "" for --dir: it must be a folder`},
 		{"deploy IMAGE", `"IMAGE" is not the name of an image`},
 		{"deploy image:v1 --cluster context:mine", "--cluster context:mine: write playground, kind, or kind:NAME"},
-		{"deploy image:v1 --dir=", `--dir wants a folder, and "" is not: correct it`},
-		{"grade 2 --stories 0", `--stories wants a whole number of at least 1, and "0" is not: correct it`},
-		{"certify --draw abc", `--draw wants a whole number, and "abc" is not: correct it`},
+		{"deploy image:v1 --dir=", `invalid value "" for --dir: it must be a folder`},
+		{"grade 2 --stories 0", `invalid value "0" for --stories: it must be a whole number of at least 1`},
+		{"certify --draw abc", `invalid value "abc" for --draw: it must be a whole number`},
 		{"certify --since 0123abc", "--since and --seed apply only to drawn mutants: add --draw, or leave them out"},
 		{"certify --forgive --load 2", "--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load"},
 		{"unit --control-plane maybe", `--control-plane is without or with, and not "maybe"`},
 		{"certify --draw 1 --since 0123abc", "there is no commit 0123abc in this repository: name one that `git log` shows"},
-		{"certify --parallel 0", `--parallel wants a whole number of at least 1, and "0" is not: correct it`},
-		{"certify --repeat -1", `--repeat wants a whole number of at least 1, and "-1" is not: correct it`},
+		{"certify --parallel 0", `invalid value "0" for --parallel: it must be a whole number of at least 1`},
+		{"certify --repeat -1", `invalid value "-1" for --repeat: it must be a whole number of at least 1`},
 		{"mutate 99", `there is no lab "99"; the labs are `},
-		{"mutate --sample 0", `--sample wants a whole number of at least 1, and "0" is not: correct it`},
-		{"mutate --seed -1", `--seed wants a whole number from 0 to 4294967295, and "-1" is not: correct it`},
+		{"mutate --sample 0", `invalid value "0" for --sample: it must be a whole number of at least 1`},
+		{"mutate --seed -1", `invalid value "-1" for --seed: it must be a whole number from 0 to 4294967295`},
 		{"mutate --sample 10 --again", "--sample and --again exclude each other: leave one of them out"},
 		{"mutate --sample 10 --only f562c4ee", "--sample and --only exclude each other: leave one of them out"},
 		{"mutate --again --only f562c4ee", "--again and --only exclude each other: leave one of them out"},
-		{"image build", "`lab image build` wants one image, as in `lab image build operator-labs/icecream-operator:v1`"},
+		{"image build", "`lab image build` needs one image, as in `lab image build operator-labs/icecream-operator:v1`"},
 		{"verify --only nope", `there is no check "nope": there are files, `},
 		{"fix --only nope", `there is no check "nope": there are files, `},
 		{"bench --only nope", "no benchmark matches --only nope: there are BenchmarkStart, BenchmarkGrade"},
@@ -262,7 +262,7 @@ func TestWrongArguments(t *testing.T) {
 		{"kubectl get nodes", "the playground is not running: start it with `make up`"},
 		{"helm list", "the playground is not running: start it with `make up`"},
 		{"chart pizza", "there is no chart pizza: there are cert-manager and cilium"},
-		{"chart", "`lab chart` wants one chart, as in `lab chart cert-manager`"},
+		{"chart", "`lab chart` needs one chart, as in `lab chart cert-manager`"},
 		{"status", "the playground is not running: start it with `make up`"},
 		{"up --addons vault", `there is no add-on "vault": the add-ons are cert-manager, ingress, pebble`},
 		{"up --addons pebble --node=false", "--addons and --node=false cannot be combined"},
@@ -322,7 +322,7 @@ func TestHelpIsNotError(t *testing.T) {
 // last writes the report of a last run of lab 1, in which the given check is the first that failed.
 func last(t *testing.T, root, failed string, change func(*report.Report)) {
 	t.Helper()
-	listed, err := here(t).Labs.Lab("1")
+	listed, err := findCheckout(t).Labs.Lab("1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func last(t *testing.T, root, failed string, change func(*report.Report)) {
 func TestHintsAreShownOneByOne(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
-	listed, err := here(t).Labs.Lab("1")
+	listed, err := findCheckout(t).Labs.Lab("1")
 	if err != nil {
 		t.Fatal(err)
 	}

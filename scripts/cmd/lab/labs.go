@@ -26,16 +26,16 @@ func labsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "labs", GroupID: groupStudents, Short: "List the labs, with your scores", Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return listLabs(here)
+			return listLabs(repo)
 		},
 	}
 }
 
-func listLabs(here *checkout.Checkout) error {
+func listLabs(repo *checkout.Checkout) error {
 	cell := lipgloss.NewStyle().PaddingRight(3)
 	list := table.New().Border(lipgloss.HiddenBorder()).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
 		BorderColumn(false).BorderHeader(false).
@@ -47,9 +47,9 @@ func listLabs(here *checkout.Checkout) error {
 		}).
 		Headers("Lab", "What you build", "Score", "Last graded", "Next")
 	var problems []error
-	for i := range here.Labs.Labs {
-		lab := &here.Labs.Labs[i]
-		work := ownWork(here, lab)
+	for i := range repo.Labs.Labs {
+		lab := &repo.Labs.Labs[i]
+		work := ownWork(repo, lab)
 		row, err := work.standing()
 		if err != nil {
 			// The report is from another version, or damaged. The other labs must still be listed.
@@ -71,14 +71,14 @@ func listLabs(here *checkout.Checkout) error {
 }
 
 // ownWork returns the student's work on a lab of the checkout. It creates no folder for reports.
-func ownWork(here *checkout.Checkout, lab *manifest.Lab) *choice {
-	return &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Out: filepath.Join(here.Root, "out", lab.Name)}
+func ownWork(repo *checkout.Checkout, lab *manifest.Lab) *choice {
+	return &choice{Checkout: repo, Lab: lab, Dir: repo.Dir(lab), Out: filepath.Join(repo.Root, "out", lab.Name)}
 }
 
 // standing returns a student's progress in a lab, according to the reports.
 func (c *choice) standing() (row []string, err error) {
 	lab := c.Lab
-	score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
+	score, deadline, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
 	last, err := c.lastIfThere(verdictDir, report.JSONFile)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c *choice) standing() (row []string, err error) {
 		case last.MaxScore < lab.FullScore():
 			score += " (a part)"
 		}
-		when = last.Started.Local().Format("2 Jan 15:04")
+		deadline = last.Started.Local().Format("2 Jan 15:04")
 		next = fmt.Sprintf("make lab-%d", lab.Number)
 		if last.FullMarks() && last.MaxScore == lab.FullScore() {
 			next = "done"
@@ -104,7 +104,7 @@ func (c *choice) standing() (row []string, err error) {
 	if best != nil && (last == nil || best.Score > last.Score) {
 		score += fmt.Sprintf(", best %d", best.Score)
 	}
-	return []string{lab.Name, lab.Title, score, when, next}, nil
+	return []string{lab.Name, lab.Title, score, deadline, next}, nil
 }
 
 // milestones returns a row for each part of a lab that is built in parts, with the points of the part in the last run.

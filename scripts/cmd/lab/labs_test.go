@@ -35,7 +35,7 @@ func lineOf(t *testing.T, root, lab string) string {
 func TestBestScoreIsKept(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
-	listed, err := here(t).Labs.Lab("1")
+	listed, err := findCheckout(t).Labs.Lab("1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestBestScoreIsKept(t *testing.T) {
 func TestMilestonePointsOfLastRun(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
-	llama, err := here(t).Labs.Lab("7")
+	llama, err := findCheckout(t).Labs.Lab("7")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 // fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are cached. For other
 // folders it does nothing, because nothing is downloaded for them without a request. system has the meaning of
 // submission.Builder.
-func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
-	lab := labOf(here, dir)
+func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system string) error {
+	lab := labOf(repo, dir)
 	if lab == nil {
 		return nil
 	}
@@ -53,13 +53,13 @@ func fetchInto(ctx context.Context, owner string, builder submission.Builder) (e
 }
 
 // labOf returns the lab that a folder of the checkout belongs to, or nil.
-func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
+func labOf(repo *checkout.Checkout, dir string) *manifest.Lab {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil
 	}
-	for i := range here.Labs.Labs {
-		if lab := &here.Labs.Labs[i]; dir == here.Dir(lab) || dir == here.SolutionDir(lab) {
+	for i := range repo.Labs.Labs {
+		if lab := &repo.Labs.Labs[i]; dir == repo.Dir(lab) || dir == repo.SolutionDir(lab) {
 			return lab
 		}
 	}

@@ -37,11 +37,11 @@ func mutateCommand() *cobra.Command {
 			"With --blind it grades the solutions of a file instead, which an author wrote without a look at the checks.",
 		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture\n  lab mutate 8 --blind set.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			m.Checkout = here
+			m.Checkout = repo
 			if m.blind != "" && len(args) != 1 {
 				return errors.New("a blind set is for one lab: name it, as in `lab mutate 8 --blind set.yaml`")
 			}
@@ -110,11 +110,11 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	}
 	survived := 0
 	for _, s := range subjects {
-		mine := slices.DeleteFunc(slices.Clone(chosen), func(one mutate.Mutant) bool { return one.Solution != s.lab.Name })
-		if len(mine) == 0 {
+		mutants := slices.DeleteFunc(slices.Clone(chosen), func(one mutate.Mutant) bool { return one.Solution != s.lab.Name })
+		if len(mutants) == 0 {
 			continue
 		}
-		n, err := m.grade(ctx, s, mine)
+		n, err := m.grade(ctx, s, mutants)
 		if ctx.Err() != nil {
 			command := append([]string{"lab mutate"}, refs...)
 			if m.blind != "" {
@@ -178,7 +178,7 @@ func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, err
 			return []*subject{s}, nil
 		}
 		bar := progress.Start(os.Stderr, "make the mutants of lab "+lab.Name) // where nothing was compiled, that takes minutes
-		if s.mutants, err = mutate.Of(ctx, solution); err != nil {
+		if s.mutants, err = mutate.Generate(ctx, solution); err != nil {
 			bar.Fail()
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (s *subject) readBlind(file, solution, out string) (err error) {
 	if s.blind, err = mutate.ReadBlind(file, solution); err != nil {
 		return err
 	}
-	s.mutants, s.survivors = s.blind.Of(solution), s.blind.Known()
+	s.mutants, s.survivors = s.blind.All(solution), s.blind.Known()
 	s.ledger, err = mutate.OpenLedger(filepath.Join(out, s.lab.Name+"."+s.blind.Name+".json"), s.mutants, s.survivors)
 	return err
 }
@@ -241,11 +241,11 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	if err != nil {
 		return 0, err
 	}
-	var ahead []mutate.Trial
+	var undecided []mutate.Trial
 	for i := range mutants { // so that --again finds those that this run does not reach
-		ahead = append(ahead, mutate.Trial{ID: mutants[i].ID, Mutant: mutants[i].Change(), Fate: mutate.Undecided})
+		undecided = append(undecided, mutate.Trial{ID: mutants[i].ID, Mutant: mutants[i].Change(), Fate: mutate.Undecided})
 	}
-	if err := s.ledger.Record(ahead...); err != nil {
+	if err := s.ledger.Record(undecided...); err != nil {
 		return 0, err
 	}
 	var trials []mutate.Trial

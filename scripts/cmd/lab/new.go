@@ -26,7 +26,7 @@ func newCommand() *cobra.Command {
 		Example: "  lab new webapp --domain lva.io --group apps --version v1alpha1 --kind WebApp",
 		Args:    cli.OneArgument("folder", "webapp --domain lva.io --group apps --version v1alpha1 --kind WebApp"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
@@ -34,11 +34,11 @@ func newCommand() *cobra.Command {
 				return fmt.Errorf("the folder's name is empty: write one, as in `%s webapp`", command.CommandPath())
 			}
 			options.Dir = args[0]
-			project, err := scaffold.New(here.Root, options)
+			project, err := scaffold.New(repo.Root, options)
 			if err != nil {
 				return err
 			}
-			controllerGen, err := here.ControllerGen(command.Context())
+			controllerGen, err := repo.ControllerGen(command.Context())
 			if err != nil {
 				return err
 			}
@@ -48,12 +48,12 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := &choice{Checkout: here}
+			c := &choice{Checkout: repo}
 			fmt.Printf("%s has %d files: an operator for the kind %s of %s/%s. Next:\n  cd %s\n  make help\n  make test\n",
 				c.relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, c.relative(project.Dir))
-			if inside, err := filepath.Rel(here.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
+			if inside, err := filepath.Rel(repo.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
 				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n",
-					shellescape.Quote(playground.BinDir(here)))
+					shellescape.Quote(playground.BinDir(repo)))
 			}
 			return nil
 		},

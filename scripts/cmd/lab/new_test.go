@@ -52,8 +52,8 @@ func TestNewProjectErrors(t *testing.T) {
 	longtest.Proof(t)
 	root := bare(t)
 	for _, test := range []struct{ args, want string }{
-		{"new", "`lab new` wants one folder, as in `lab new webapp --domain"},
-		{"new a b", "`lab new` wants one folder"},
+		{"new", "`lab new` needs one folder, as in `lab new webapp --domain"},
+		{"new a b", "`lab new` needs one folder"},
 		{"new webapp --group apps --version v1 --kind Shop", "--domain is missing"},
 		{"new webapp --domain lva.io --group apps --version v1 --kind shop", `--kind "shop" can't be a kind`},
 		{"new labs --domain lva.io --group apps --version v1 --kind Shop", "is not empty"},

@@ -24,7 +24,7 @@ func (c *choice) limitedTo(part string) (*choice, error) {
 // watchTarget is what a watch grades. In a lab that is built in parts, it is the current part alone, so that the
 // verdict comes soon.
 type watchTarget struct {
-	whole *choice
+	lab *choice
 	// only is the part that the user named. Empty: one part after the other, and the whole lab when all parts have full
 	// marks.
 	only string
@@ -33,18 +33,18 @@ type watchTarget struct {
 // next returns what to grade now, according to earlier runs.
 func (s watchTarget) next() (*choice, error) {
 	if s.only != "" {
-		return s.whole.limitedTo(s.only)
+		return s.lab.limitedTo(s.only)
 	}
-	done, err := readKept[bool](s.whole.Out, partsFile, partsKept)
+	done, err := readKept[bool](s.lab.Out, partsFile, partsKept)
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range s.whole.Lab.Parts() {
+	for _, part := range s.lab.Lab.Parts() {
 		if !done[part] {
-			return s.whole.limitedTo(part)
+			return s.lab.limitedTo(part)
 		}
 	}
-	return s.whole, nil
+	return s.lab, nil
 }
 
 // follows reports whether grading continues after a verdict without a saved file: with the next part, or finally with

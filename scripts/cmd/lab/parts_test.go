@@ -19,7 +19,7 @@ func inParts() *manifest.Lab {
 
 func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	s := watchTarget{lab: &choice{Lab: inParts(), Out: t.TempDir()}}
 	next := func() *choice {
 		t.Helper()
 		c, err := s.next()
@@ -77,12 +77,12 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 // A grader that failed gives no verdict on a part.
 func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	s := watchTarget{lab: &choice{Lab: inParts(), Out: t.TempDir()}}
 	for _, verdict := range []*report.Report{
 		{Outcome: report.Graded, Checks: []report.Check{{ID: "warm", Status: report.Passed}, {ID: "crisp", Status: report.Skipped}}},
 		{Outcome: report.Error, Checks: []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}}},
 	} {
-		if err := keepParts(s.whole.Out, s.whole.Lab, verdict); err != nil {
+		if err := keepParts(s.lab.Out, s.lab.Lab, verdict); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,12 +94,12 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 // A lab that is not built in parts is graded as a whole, and nothing is recorded.
 func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{whole: &choice{
+	s := watchTarget{lab: &choice{
 		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},
 		Out: t.TempDir(),
 	}}
 	c, err := s.next()
-	if err != nil || c != s.whole {
+	if err != nil || c != s.lab {
 		t.Errorf("next() = %+v, error %v", c, err)
 	}
 	s.only = "heat"

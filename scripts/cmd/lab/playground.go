@@ -42,23 +42,23 @@ func upCommand() *cobra.Command {
 			if len(names) > 0 && !node {
 				return errors.New("--addons and --node=false cannot be combined: add-ons are Pods, which need a node")
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			started, err := playground.Up(command.Context(), here, node)
+			started, err := playground.Up(command.Context(), repo, node)
 			if err != nil {
 				return err
 			}
-			if err := warnNoNode(command.Context(), here); err != nil {
+			if err := warnNoNode(command.Context(), repo); err != nil {
 				return err
 			}
-			if err := playground.InstallAddons(command.Context(), here, names, os.Stderr); err != nil {
+			if err := playground.InstallAddons(command.Context(), repo, names, os.Stderr); err != nil {
 				return err
 			}
 			// Messages for people go to standard error, so that `eval "$(make up)"` works.
 			if started {
-				fmt.Fprintf(os.Stderr, "The playground is running: Kubernetes %s.\n", here.ControlPlane.Version)
+				fmt.Fprintf(os.Stderr, "The playground is running: Kubernetes %s.\n", repo.ControlPlane.Version)
 			} else {
 				fmt.Fprintln(os.Stderr, "The playground is already running.")
 			}
@@ -66,7 +66,7 @@ func upCommand() *cobra.Command {
 				fmt.Fprintln(os.Stderr, "For kubectl and lab in this shell, "+
 					"type these two lines, or `eval \"$(make up)\"`, which runs them:")
 			}
-			fmt.Print(playground.ShellLines(here))
+			fmt.Print(playground.ShellLines(repo))
 			return nil
 		},
 	}
@@ -79,8 +79,8 @@ func upCommand() *cobra.Command {
 }
 
 // printAddons prints which add-ons the playground has.
-func printAddons(ctx context.Context, here *checkout.Checkout) error {
-	states, err := playground.Addons(ctx, here)
+func printAddons(ctx context.Context, repo *checkout.Checkout) error {
+	states, err := playground.Addons(ctx, repo)
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func printAddons(ctx context.Context, here *checkout.Checkout) error {
 }
 
 // warnNoNode prints why Pods stay Pending, if the playground should have a node and can't.
-func warnNoNode(ctx context.Context, here *checkout.Checkout) error {
-	status, err := here.Playground().Status(ctx)
+func warnNoNode(ctx context.Context, repo *checkout.Checkout) error {
+	status, err := repo.Playground().Status(ctx)
 	if err == nil && status.NoNode != "" {
 		fmt.Fprintf(os.Stderr, "It has no node, so Pods stay Pending: %s\n", status.NoNode)
 	}
@@ -108,11 +108,11 @@ func downCommand() *cobra.Command {
 		Use: "down", GroupID: groupPlayground,
 		Short: "Stop the playground and remove everything in it", Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			was, err := here.Playground().Down()
+			was, err := repo.Playground().Down()
 			if err != nil {
 				return err
 			}
@@ -130,11 +130,11 @@ func statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", GroupID: groupPlayground, Short: "Show which parts of the playground run", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			status, err := here.Playground().Status(command.Context())
+			status, err := repo.Playground().Status(command.Context())
 			if err != nil {
 				return err
 			}
@@ -153,10 +153,10 @@ func statusCommand() *cobra.Command {
 			if err := playground.Unusable(status); err != nil {
 				return err
 			}
-			if err := printAddons(command.Context(), here); err != nil {
+			if err := printAddons(command.Context(), repo); err != nil {
 				return err
 			}
-			fmt.Printf("For kubectl and lab in your shell:\n%s", playground.ShellLines(here))
+			fmt.Printf("For kubectl and lab in your shell:\n%s", playground.ShellLines(repo))
 			return nil
 		},
 	}
@@ -183,11 +183,11 @@ func runCommand() *cobra.Command {
 			return exactlyOneLab(command, args)
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			lab := labOf(here, dir)
+			lab := labOf(repo, dir)
 			if len(args) > 0 {
 				chosen, err := (&choiceFlags{dir: dir, main: main, solution: solution}).choose(args[0])
 				if err != nil {
@@ -195,13 +195,13 @@ func runCommand() *cobra.Command {
 				}
 				lab, dir = chosen.Lab, chosen.Dir
 			}
-			operator := operatorIn(here, lab, dir, main)
+			operator := operatorIn(repo, lab, dir, main)
 			if where.embedded() {
 				return operator.Run(command.Context())
 			}
 			return operator.RunShared(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
-				there, _, err := where.there(ctx, here)
-				return there, err
+				target, _, err := where.existingCluster(ctx, repo)
+				return target, err
 			})
 		},
 	}
@@ -215,10 +215,10 @@ func runCommand() *cobra.Command {
 }
 
 // operatorIn returns the operator in a folder. Its output is that of this command. The lab may be nil.
-func operatorIn(here *checkout.Checkout, lab *manifest.Lab, dir, main string) *playground.Operator {
+func operatorIn(repo *checkout.Checkout, lab *manifest.Lab, dir, main string) *playground.Operator {
 	return &playground.Operator{
-		Checkout: here, Lab: lab, Dir: dir, Main: main,
-		Fetch: func(ctx context.Context, dir, system string) error { return fetchModules(ctx, here, dir, system) },
+		Checkout: repo, Lab: lab, Dir: dir, Main: main,
+		Fetch: func(ctx context.Context, dir, system string) error { return fetchModules(ctx, repo, dir, system) },
 		Out:   os.Stdout, Err: os.Stderr,
 	}
 }
@@ -227,22 +227,22 @@ func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "kubectl ARGS…", GroupID: groupPlayground, Short: "Run kubectl against the playground", DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			cluster := here.Playground()
+			cluster := repo.Playground()
 			if _, err := cluster.Config(); err != nil && !asksForHelp(args) {
 				return err
 			}
-			if err := here.EnsureControlPlane(command.Context()); err != nil {
+			if err := repo.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
 			// kubectl must not cache the list of kinds, because in a lab it changes from one command to the next.
 			environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 				return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "KUBECACHEDIR=")
 			})
-			return become(here.ControlPlane.Path, "kubectl", args,
+			return become(repo.ControlPlane.Path, "kubectl", args,
 				append(environment, "KUBECONFIG="+cluster.Kubeconfig(), "KUBECACHEDIR="+os.DevNull))
 		},
 	}
@@ -258,15 +258,15 @@ func controllerGenCommand() *cobra.Command {
 		Use: "controller-gen ARGS…", GroupID: groupMaintainers, Short: "Run the pinned controller-gen in the working folder",
 		DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			program, err := here.ControllerGen(command.Context())
+			program, err := repo.ControllerGen(command.Context())
 			if err != nil {
 				return err
 			}
-			if err := fetchModules(command.Context(), here, ".", ""); err != nil {
+			if err := fetchModules(command.Context(), repo, ".", ""); err != nil {
 				return err
 			}
 			return become(program, "controller-gen", args, gobuild.Environment())
@@ -280,7 +280,7 @@ func clientsCommand() *cobra.Command {
 		Short: "Make clientset, listers and informers of the module in the working folder, " +
 			"by the pinned client-gen, lister-gen and informer-gen",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
@@ -288,16 +288,16 @@ func clientsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if wanted, err := clientgen.Wanted(dir); err != nil {
+			if wanted, err := clientgen.Requested(dir); err != nil {
 				return err
 			} else if !wanted {
 				return fmt.Errorf("%s: %w", dir, clientgen.ErrNoTypes)
 			}
-			generator, err := clientgen.New(command.Context(), here)
+			generator, err := clientgen.New(command.Context(), repo)
 			if err != nil {
 				return err
 			}
-			if err := fetchModules(command.Context(), here, ".", ""); err != nil {
+			if err := fetchModules(command.Context(), repo, ".", ""); err != nil {
 				return err
 			}
 			return generator.Generate(command.Context(), dir)
@@ -310,11 +310,11 @@ func assetsCommand() *cobra.Command {
 		Use: "assets", GroupID: groupMaintainers, Args: cli.NoArguments,
 		Short: "Print the folder with etcd, kube-apiserver and kubectl, for envtest's KUBEBUILDER_ASSETS",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			dir, err := here.Assets(command.Context())
+			dir, err := repo.Assets(command.Context())
 			if err != nil {
 				return err
 			}

@@ -46,21 +46,21 @@ func saveProgramsCommand() *cobra.Command {
 			"packages of a student's first build, too. The last line is for programs.lock.",
 		Example: "  lab programs save programs-linux-amd64.tar", Args: cli.OneArgument("file", "programs-linux-amd64.tar"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return savePrograms(command.Context(), here, args[0], command.OutOrStdout())
+			return savePrograms(command.Context(), repo, args[0], command.OutOrStdout())
 		},
 	}
 }
 
-func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out io.Writer) (err error) {
+func savePrograms(ctx context.Context, repo *checkout.Checkout, name string, out io.Writer) (err error) {
 	// The programs to save are built here. Programs from an archive would only copy that archive.
 	if err := os.Setenv(reference.Variable, "none"); err != nil {
 		return err
 	}
-	layers, err := programs.Layers(here.Root)
+	layers, err := programs.Layers(repo.Root)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s is not a folder: name a file in an existing folder", filepath.Dir(name))
 	}
-	if err := programs.Ensure(ctx, here.Root, os.Stderr, programs.All(layers)...); err != nil {
+	if err := programs.Ensure(ctx, repo.Root, os.Stderr, programs.All(layers)...); err != nil {
 		return err
 	}
 	caches, err := os.MkdirTemp(filepath.Dir(name), removal.Temporary("."+filepath.Base(name)+"."))
@@ -82,7 +82,7 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 		return err
 	}
 	defer func() { err = errors.Join(err, removal.All(caches)) }()
-	if err := firstBuilds(ctx, here, caches, installed); err != nil {
+	if err := firstBuilds(ctx, repo, caches, installed); err != nil {
 		return err
 	}
 	var contents []archive.Content
@@ -94,7 +94,7 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 		contents = append(contents, content)
 	}
 	bar := progress.Start(os.Stderr, "compress")
-	saved, sum, err := archive.Save(ctx, here.Root, name, contents, installed, func(layer string) { bar.Set("the layer "+layer, 0, 0) })
+	saved, sum, err := archive.Save(ctx, repo.Root, name, contents, installed, func(layer string) { bar.Set("the layer "+layer, 0, 0) })
 	if err != nil {
 		bar.Fail()
 		return err
@@ -110,7 +110,7 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 
 // firstBuilds builds all solutions with the empty caches of a folder. The caches then hold what a student's first build
 // needs.
-func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, installed gobuild.Installation) (err error) {
+func firstBuilds(ctx context.Context, repo *checkout.Checkout, caches string, installed gobuild.Installation) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -126,10 +126,10 @@ func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, in
 		return err
 	}
 	bar := progress.Start(os.Stderr, "compile what students' first builds need")
-	for i := range here.Labs.Labs {
-		lab := &here.Labs.Labs[i]
-		bar.Set("labs", i, len(here.Labs.Labs))
-		opened, err := submission.Open(here.SolutionDir(lab), "")
+	for i := range repo.Labs.Labs {
+		lab := &repo.Labs.Labs[i]
+		bar.Set("labs", i, len(repo.Labs.Labs))
+		opened, err := submission.Open(repo.SolutionDir(lab), "")
 		if err == nil {
 			builder := submission.Builder{Submission: opened, Scope: scope, Urgent: true}
 			if err = builder.Fetch(ctx, func(int, int) {}); err == nil {
@@ -154,18 +154,18 @@ func verifyProgramsCommand() *cobra.Command {
 			"those that the archive's manifest names. ARCHIVE is a file or a URL. All programs take a quarter of an hour.",
 		Example: "  lab programs verify programs-linux-amd64.tar --sample 3", Args: cli.OneArgument("archive", "programs-linux-amd64.tar"),
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return verifyPrograms(command.Context(), here, args[0], sample, command.OutOrStdout())
+			return verifyPrograms(command.Context(), repo, args[0], sample, command.OutOrStdout())
 		},
 	}
 	command.Flags().Var((*cli.Count)(&sample), "sample", "how many randomly drawn programs to compile (default: all)")
 	return command
 }
 
-func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, sample int, out io.Writer) (err error) {
+func verifyPrograms(ctx context.Context, repo *checkout.Checkout, name string, sample int, out io.Writer) (err error) {
 	named, err := reference.Parse(name)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 	if err != nil {
 		return err
 	}
-	layers, err := programs.Layers(here.Root)
+	layers, err := programs.Layers(repo.Root)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:sample]
 	}
-	work, err := os.MkdirTemp(filepath.Join(here.Root, ".cache"), removal.Temporary("verify-"))
+	work, err := os.MkdirTemp(filepath.Join(repo.Root, ".cache"), removal.Temporary("verify-"))
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 	}
 	var differ []string
 	for _, program := range all {
-		result, err := opened.Compare(ctx, here.Root, program.Target, installed, filepath.Join(work, "program"))
+		result, err := opened.Compare(ctx, repo.Root, program.Target, installed, filepath.Join(work, "program"))
 		if err != nil {
 			return err
 		}

@@ -35,18 +35,18 @@ func proveCommand() *cobra.Command {
 			if command.Flags().Changed("within") && options.Within <= 0 {
 				return errors.New("--within must be a positive duration, as 60m: correct it, or leave it out")
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			if options.Parts, err = proof.Parts(here); err != nil {
+			if options.Parts, err = proof.Parts(repo); err != nil {
 				return err
 			}
-			options.Reload = func() ([]proof.Part, error) { return currentParts(here.Root) }
-			if options.Store, err = proof.UserStore(here.Root); err != nil {
+			options.Reload = func() ([]proof.Part, error) { return currentParts(repo.Root) }
+			if options.Store, err = proof.UserStore(repo.Root); err != nil {
 				return err
 			}
-			options.Root, options.Names = here.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+			options.Root, options.Names = repo.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 			if listing || asJSON {
 				return listParts(command, options, asJSON)
 			}
@@ -68,11 +68,11 @@ func currentParts(root string) ([]proof.Part, error) {
 	if !built.Lab(root).Fresh() {
 		return nil, errors.New("this command is older than its sources: run `make prove`, which builds it first")
 	}
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		return nil, err
 	}
-	return proof.Parts(here)
+	return proof.Parts(repo)
 }
 
 // listParts lists the parts and their records, for a person or for a program.

@@ -26,15 +26,15 @@ func readCommand() *cobra.Command {
 		Use: "read N", GroupID: groupStudents, Short: "Read the lecture of a lab in the terminal", Args: exactlyOneLab,
 		Long: "read shows the lecture of a lab; `lab read 3a` shows the appendix of lecture 3.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			lecture, err := findLecture(here, args[0])
+			lecture, err := findLecture(repo, args[0])
 			if err != nil {
 				return err
 			}
-			return read(here.Root, lecture, unfold)
+			return read(repo.Root, lecture, unfold)
 		},
 	}
 	command.Flags().BoolVar(&unfold, "unfold", false, "show the answers to the questions, too")
@@ -45,14 +45,14 @@ func readCommand() *cobra.Command {
 var appendix = regexp.MustCompile(`^0?(\d+[a-z])$`)
 
 // findLecture finds the page of a lab, or an appendix, by its path from the root.
-func findLecture(here *checkout.Checkout, ref string) (string, error) {
+func findLecture(repo *checkout.Checkout, ref string) (string, error) {
 	if match := appendix.FindStringSubmatch(ref); match != nil {
-		pages, err := fs.Glob(os.DirFS(here.Root), fmt.Sprintf("docs/lectures/%03s-*.md", match[1]))
+		pages, err := fs.Glob(os.DirFS(repo.Root), fmt.Sprintf("docs/lectures/%03s-*.md", match[1]))
 		if err != nil || len(pages) == 1 {
 			return strings.Join(pages, ""), err
 		}
 	}
-	lab, err := here.Labs.Lab(ref)
+	lab, err := repo.Labs.Lab(ref)
 	if err != nil {
 		return "", err
 	}

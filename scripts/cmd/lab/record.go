@@ -36,16 +36,16 @@ func recordCommand() *cobra.Command {
 					return fmt.Errorf("--only %s: choose from %s", name, strings.Join(runs.Names, ", "))
 				}
 			}
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			labs, err := here.Labs.Named(args)
+			labs, err := repo.Labs.Named(args)
 			if err != nil {
 				return err
 			}
 			for _, lab := range labs {
-				if err := recordLab(c.Context(), here, lab, only); err != nil {
+				if err := recordLab(c.Context(), repo, lab, only); err != nil {
 					return err
 				}
 			}
@@ -57,12 +57,12 @@ func recordCommand() *cobra.Command {
 }
 
 // recordLab grades the runs of a lab as a user would, in folders outside the labs, and keeps their reports.
-func recordLab(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, only []string) (err error) {
-	all, err := runs.Of(here.Root, lab)
+func recordLab(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab, only []string) (err error) {
+	all, err := runs.Required(repo.Root, lab)
 	if err != nil {
 		return err
 	}
-	tools, err := tools(ctx, &choice{Checkout: here, Lab: lab})
+	tools, err := tools(ctx, &choice{Checkout: repo, Lab: lab})
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,12 @@ func recordLab(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, 
 		}
 		fmt.Printf("%s %s …\n", lab.Name, run.Name)
 		dir := filepath.Join(runner.Dir(), run.Name, lab.Name)
-		if err := run.LayOut(ctx, here, tools.ControllerGen, dir); err != nil {
+		if err := run.LayOut(ctx, repo, tools.ControllerGen, dir); err != nil {
 			return err
 		}
 		// The exit code is 1 if points are missing. The report shows whether there is a grade.
-		output, failed := runner.Run(ctx, here.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
-		out, err := here.Out(filepath.Join("submissions", checkout.ReportsOf(dir)))
+		output, failed := runner.Run(ctx, repo.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
+		out, err := repo.Out(filepath.Join("submissions", checkout.ReportsOf(dir)))
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func recordLab(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, 
 		if err := errors.Join(err, os.RemoveAll(out)); err != nil {
 			return fmt.Errorf("grading %s of %s: %w\n%s", run.Name, lab.Name, errors.Join(failed, err), output)
 		}
-		if err := run.Keep(here.Root, graded); err != nil {
+		if err := run.Keep(repo.Root, graded); err != nil {
 			return err
 		}
 		fmt.Printf("%s: %s\n", run.File(), graded.Points())

@@ -20,7 +20,7 @@ import (
 func reported(t *testing.T) string {
 	t.Helper()
 	root := bare(t)
-	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "grading", "report", "testdata", "graded-failed.json"))
+	stored, err := report.Read(filepath.Join(findCheckout(t).Root, "scripts", "grading", "report", "testdata", "graded-failed.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestReportErrors(t *testing.T) {
 // A replay of the last run or of a report asks no questions if there is no terminal.
 func TestReplay(t *testing.T) {
 	root := reported(t)
-	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json"))
+	stored, err := report.Read(filepath.Join(findCheckout(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

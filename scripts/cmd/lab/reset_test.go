@@ -23,7 +23,7 @@ func TestWorkCanBeRestoredAfterReset(t *testing.T) {
 	if err := os.Remove(labs); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(labs, os.DirFS(filepath.Join(here(t).Root, "labs"))); err != nil {
+	if err := os.CopyFS(labs, os.DirFS(filepath.Join(findCheckout(t).Root, "labs"))); err != nil {
 		t.Fatal(err)
 	}
 	notes := filepath.Join(labs, "01-icecream", "api", "v1", "notes.txt")

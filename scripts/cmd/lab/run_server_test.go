@@ -20,8 +20,8 @@ func TestRunServerAtPlayground(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withPlayground(t)
-	mine := filepath.Join(root, "mine")
-	if err := os.CopyFS(mine, os.DirFS(filepath.Join(here(t).Root, "solutions", "07-llama"))); err != nil {
+	submission := filepath.Join(root, "mine")
+	if err := os.CopyFS(submission, os.DirFS(filepath.Join(findCheckout(t).Root, "solutions", "07-llama"))); err != nil {
 		t.Fatal(err)
 	}
 	get := func(want string, args ...string) {
@@ -42,10 +42,10 @@ func TestRunServerAtPlayground(t *testing.T) {
 		}
 	}
 	const registered = "apiservice/v1alpha.farm.example.com"
-	server, _ := runOperator(t, root, "7", "--dir", mine)
+	server, _ := runOperator(t, root, "7", "--dir", submission)
 	get("130.5", "get", "llamas", "carla")
 	get("patched", "patch", "llama", "carla", "--type=merge", "-p", `{"spec":{"weight":77.5}}`)
-	file := filepath.Join(mine, "internal", "llama", "resource.go")
+	file := filepath.Join(submission, "internal", "llama", "resource.go")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestRunServerAtPlayground(t *testing.T) {
 	}
 	get("NotFound", "get", registered)
 
-	server, _ = runOperator(t, root, "7", "--dir", mine)
+	server, _ = runOperator(t, root, "7", "--dir", submission)
 	get("77.5", "get", "llamas", "carla")
 	server.end(syscall.SIGKILL)
 	get("v1alpha", "get", registered)

@@ -33,7 +33,7 @@ func withPlayground(t *testing.T) string {
 // is longer than the name of a socket may be.
 func newCheckout(t *testing.T) string {
 	t.Helper()
-	from := here(t)
+	from := findCheckout(t)
 	if err := from.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}

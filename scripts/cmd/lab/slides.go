@@ -18,15 +18,15 @@ func slidesCommand() *cobra.Command {
 			"It needs Node, npm and Chromium. The HTML has a presenter's view with the\n" +
 			"notes (press p), and the PDF has the notes as annotations.",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			out, err := here.Out("slides")
+			out, err := repo.Out("slides")
 			if err != nil {
 				return err
 			}
-			return slides.Build(command.Context(), here.Root, out, command.OutOrStdout(), slides.HTML, slides.PDF)
+			return slides.Build(command.Context(), repo.Root, out, command.OutOrStdout(), slides.HTML, slides.PDF)
 		},
 	}
 }

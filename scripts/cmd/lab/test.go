@@ -38,7 +38,7 @@ func testCommand() *cobra.Command {
 		Long: "test is the gate. It checks what is generated, runs the unit tests that do not take long, and grades the solution, the\n" +
 			"skeleton and some mutants of each lab. It stops at the first failure, and its last lines explain it. `lab prove` proves the rest.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			head, earlier, err := commits(cmd.Context(), here.Root)
+			head, earlier, err := commits(cmd.Context(), repo.Root)
 			if err != nil {
 				return err
 			}
@@ -55,9 +55,9 @@ func testCommand() *cobra.Command {
 				since = earlier
 			}
 			options := gate.Options{
-				Root: here.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
+				Root: repo.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
 				Notes: func(ctx context.Context) ([]string, error) {
-					stale, err := proof.Stale(ctx, here)
+					stale, err := proof.Stale(ctx, repo)
 					if err != nil || len(stale) == 0 {
 						return nil, err
 					}
@@ -73,7 +73,7 @@ func testCommand() *cobra.Command {
 			}
 			// Later gates lint and grade only what differs from this commit. So the gate must have tried exactly this commit,
 			// completely.
-			if after, _, err := commits(cmd.Context(), here.Root); err != nil || !complete ||
+			if after, _, err := commits(cmd.Context(), repo.Root); err != nil || !complete ||
 				chosen != "" || after != head || strings.HasSuffix(head, uncommitted) {
 				return err
 			}

@@ -166,7 +166,7 @@ func (c *choice) keepKnownTests(known *report.Tests) error {
 // because both would disturb each other. As long as neither the tests nor the tested code has changed, the verdict of
 // an earlier run counts, since a run takes a minute or more. known is the result of takeKnownTests.
 func gradeOwnTests(
-	ctx context.Context, c *choice, view grade.View, result *report.Report, how how, known *report.Tests,
+	ctx context.Context, c *choice, view grade.View, result *report.Report, how gradeOptions, known *report.Tests,
 ) error {
 	if c.Lab.OwnTests() != nil && !c.foreign {
 		if err := c.keepKnownTests(known); err != nil {

@@ -103,7 +103,7 @@ func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, 
 func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,10 +117,10 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\n"+
 		"func TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")), "solutions", "09-shop")
 	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
-	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
+	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: repo.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
 	file := filepath.Join(c.Out, report.TestsJSONFile)
 	// grade grades the submission, which writes planted into the folder while it runs. Empty: it writes nothing.
-	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
+	grade := func(how gradeOptions, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
 		t.Helper()
 		result = &report.Report{Outcome: outcome, MaxScore: 92}
 		if outcome == report.Graded {
@@ -143,16 +143,16 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name     string
-		how      how
+		how      gradeOptions
 		outcome  report.Outcome
 		score    int
 		revealed string
 	}{
-		{"the operator was not graded", how{}, report.Crashed, 0, ""},
-		{"lab watch, before anything is known", how{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
-		{"lab grade", how{}, report.Graded, 100, ownTestsStep + "; done: ; own-tests passed"},
-		{"lab grade again", how{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
-		{"lab watch", how{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+		{"the operator was not graded", gradeOptions{}, report.Crashed, 0, ""},
+		{"lab watch, before anything is known", gradeOptions{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
+		{"lab grade", gradeOptions{}, report.Graded, 100, ownTestsStep + "; done: ; own-tests passed"},
+		{"lab grade again", gradeOptions{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+		{"lab watch", gradeOptions{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
 	} {
 		result, revealed := grade(step.how, step.outcome, "")
 		if result.Score != step.score || result.MaxScore != 100 || revealed != step.revealed {
@@ -166,14 +166,14 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	}
 	// Files that the submission writes there do not count as known results, neither in this run nor in the next.
 	for _, outcome := range []report.Outcome{report.Crashed, report.Graded} {
-		grade(how{knownTests: true}, outcome, "{}")
+		grade(gradeOptions{knownTests: true}, outcome, "{}")
 		if now, err := os.ReadFile(file); err != nil || string(now) != string(known) {
 			t.Errorf("after a run with outcome %s: known results = %s (error %v)", outcome, now, err)
 		}
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		result, _ := grade(how{knownTests: true}, outcome, string(known))
+		result, _ := grade(gradeOptions{knownTests: true}, outcome, string(known))
 		if _, err := os.Stat(file); result.Score > 92 || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("after a run with outcome %s: a file of the submission was used: %+v (error %v)", outcome, result, err)
 		}
@@ -183,13 +183,13 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	}
 	// A submission outside of the checkout may be another person's, and may have run before.
 	c.foreign = true
-	result, _ := grade(how{knownTests: true}, report.Graded, "")
+	result, _ := grade(gradeOptions{knownTests: true}, report.Graded, "")
 	own := result.Checks[len(result.Checks)-1]
 	want := "skipped: the tests of a folder outside of the checkout are run by `" + c.command("grade") + "`"
 	if result.Score != 92 || own.Reason != want {
 		t.Errorf("a submission outside of the checkout: got %+v, want the reason %q", own, want)
 	}
-	result, revealed := grade(how{}, report.Graded, "")
+	result, revealed := grade(gradeOptions{}, report.Graded, "")
 	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || revealed != want {
 		t.Errorf("lab grade --dir: got %d points and %q, want %q", result.Score, revealed, want)
 	}

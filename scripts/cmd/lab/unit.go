@@ -42,43 +42,43 @@ func unitCommand() *cobra.Command {
 		Use: "unit", GroupID: groupMaintainers,
 		Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
 			if controlPlane != "" && controlPlane != without && controlPlane != with {
 				return fmt.Errorf("--control-plane is %s or %s, and not %q", without, with, controlPlane)
 			}
-			modules, err := here.Modules()
+			modules, err := repo.Modules()
 			if err != nil {
 				return err
 			}
-			unchanged, err := unchangedSolutions(command.Context(), here, modules, since)
+			unchanged, err := unchangedSolutions(command.Context(), repo, modules, since)
 			if err != nil {
 				return err
 			}
 			// Tests start clusters and grade submissions. Everything that they need is built here, with visible progress.
-			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
+			if err := repo.Prepare(command.Context(), true, &repo.Labs.Labs[0]); err != nil {
 				return err
 			}
-			if err := here.EnsureAddons(command.Context(), known.Names()); err != nil {
+			if err := repo.EnsureAddons(command.Context(), known.Names()); err != nil {
 				return err
 			}
-			tested, err := proof.TestedPrograms(here)
+			tested, err := proof.TestedPrograms(repo)
 			if err != nil {
 				return err
 			}
 			// The solutions' tests start an API server with envtest.
-			assets, err := here.Assets(command.Context())
+			assets, err := repo.Assets(command.Context())
 			if err != nil {
 				return err
 			}
-			gotestsum, err := here.Gotestsum(command.Context())
+			gotestsum, err := repo.Gotestsum(command.Context())
 			if err != nil {
 				return err
 			}
 			u := unitTests{
-				here: here, gotestsum: gotestsum, environment: []string{"KUBEBUILDER_ASSETS=" + assets},
+				repo: repo, gotestsum: gotestsum, environment: []string{"KUBEBUILDER_ASSETS=" + assets},
 				measuring: measuring, forgiving: forgiving,
 				// The linters of verify also run vet. Here, vet would take minutes for the modules that ours depend on.
 				// Tests read pages and solutions, which Go's cache of results does not track.
@@ -100,7 +100,7 @@ func unitCommand() *cobra.Command {
 				if slices.Contains(unchanged, module) {
 					continue
 				}
-				packages, err := testedPackages(command.Context(), here, module, controlPlane)
+				packages, err := testedPackages(command.Context(), repo, module, controlPlane)
 				if err != nil {
 					return err
 				}
@@ -132,7 +132,7 @@ func unitCommand() *cobra.Command {
 
 // unchangedSolutions returns the modules of solutions in which no file differs from a commit. They import none of our
 // packages. Without a commit there are none.
-func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
+func unchangedSolutions(ctx context.Context, repo *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
 	if since == "" {
 		return nil, nil
 	}
@@ -141,7 +141,7 @@ func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
-	differ, err := changes.Since(ctx, runner, here.Root, since)
+	differ, err := changes.Since(ctx, runner, repo.Root, since)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ var startsControlPlane = []string{"lva.io/operators/clusters/embedded", "sigs.k8
 
 // testedPackages returns the packages of a module that have tests. With a value of --control-plane, it returns only
 // those with or without a control plane.
-func testedPackages(ctx context.Context, here *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
+func testedPackages(ctx context.Context, repo *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
 	if controlPlane == "" {
 		return []string{"./..."}, nil
 	}
@@ -174,7 +174,7 @@ func testedPackages(ctx context.Context, here *checkout.Checkout, module, contro
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	// The program of a package's tests has the name of the package with .test.
-	out, err := runner.Run(ctx, filepath.Join(here.Root, filepath.FromSlash(module)), nil,
+	out, err := runner.Run(ctx, filepath.Join(repo.Root, filepath.FromSlash(module)), nil,
 		"go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
 	if err != nil {
 		return nil, fmt.Errorf("asking Go which packages of %s have tests: %w", module, err)
@@ -198,7 +198,7 @@ func testedPackages(ctx context.Context, here *checkout.Checkout, module, contro
 
 // unitTests runs the tests of modules with gotestsum.
 type unitTests struct {
-	here      *checkout.Checkout
+	repo      *checkout.Checkout
 	gotestsum string
 	// environment are variables in addition to those of a build. flags are flags of go test.
 	environment, flags []string
@@ -236,7 +236,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		wrapper = append(before, wrapper...)
 	}
 	flags := append(slices.Clip(u.flags), "-exec="+shellescape.QuoteCommand(wrapper))
-	failed := runTestProgram(ctx, scope, u.here, module, u.environment, u.gotestsum,
+	failed := runTestProgram(ctx, scope, u.repo, module, u.environment, u.gotestsum,
 		slices.Concat(args, []string{"--"}, gobuild.Flags, flags)...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -250,7 +250,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		return errors.Join(failed, err)
 	}
 	if m != nil {
-		if err := m.print(os.Stdout, filepath.Join(u.here.Root, filepath.FromSlash(module)), bytes.NewReader(events)); err != nil {
+		if err := m.print(os.Stdout, filepath.Join(u.repo.Root, filepath.FromSlash(module)), bytes.NewReader(events)); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	if failed != nil {
 		return failed
 	}
-	return gate.AddFlaky(u.here.Root, ended.flaky...)
+	return gate.AddFlaky(u.repo.Root, ended.flaky...)
 }
 
 // attendName is the name of the command that runs the program of a package's tests.
@@ -331,7 +331,7 @@ type endings struct {
 
 // parseEvents reads the events of `go test -json`. A repeated test occurs several times in them.
 func parseEvents(events io.Reader) (*endings, error) {
-	type test struct{ of, name string }
+	type test struct{ pkg, name string }
 	type history struct {
 		last           string // its last action
 		now, outFailed strings.Builder
@@ -366,8 +366,8 @@ func parseEvents(events io.Reader) (*endings, error) {
 	// the package did not, the package has left something behind.
 	explained := func(t test) bool {
 		return slices.ContainsFunc(order, func(part test) bool {
-			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
-			if !below || part.of != t.of {
+			isSubtest := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
+			if !isSubtest || part.pkg != t.pkg {
 				return false
 			}
 			ended := all[part].last
@@ -377,7 +377,7 @@ func parseEvents(events io.Reader) (*endings, error) {
 	ended := &endings{}
 	for _, t := range order {
 		h := all[t]
-		failure := gate.Flaky{Name: strings.TrimSpace(t.of + " " + t.name), Output: h.outFailed.String() + h.now.String()}
+		failure := gate.Flaky{Name: strings.TrimSpace(t.pkg + " " + t.name), Output: h.outFailed.String() + h.now.String()}
 		switch {
 		case t.name != "" && h.last == "pass":
 			ended.passed++
@@ -396,7 +396,7 @@ func parseEvents(events io.Reader) (*endings, error) {
 }
 
 // goTest runs go test in a module.
-func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) (err error) {
+func goTest(ctx context.Context, repo *checkout.Checkout, module string, args ...string) (err error) {
 	program, err := exec.LookPath("go")
 	if err != nil {
 		return gobuild.ErrNoGo
@@ -406,19 +406,19 @@ func goTest(ctx context.Context, here *checkout.Checkout, module string, args ..
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	return runTestProgram(ctx, scope, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
+	return runTestProgram(ctx, scope, repo, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
 }
 
 // runTestProgram runs a program that tests a module, with variables in addition to those of a build. It prints the
 // program's output.
 func runTestProgram(
-	ctx context.Context, scope *process.Scope, here *checkout.Checkout, module string, environment []string, program string, args ...string,
+	ctx context.Context, scope *process.Scope, repo *checkout.Checkout, module string, environment []string, program string, args ...string,
 ) error {
 	// Until the first package has been tested, go test prints nothing. On a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
 	onOutput := sync.OnceFunc(bar.Done)
 	p, err := scope.Start(process.Spec{
-		Path: program, Args: args, Dir: filepath.Join(here.Root, filepath.FromSlash(module)),
+		Path: program, Args: args, Dir: filepath.Join(repo.Root, filepath.FromSlash(module)),
 		Env:    append(gobuild.Environment(), environment...),
 		Stdout: &output{to: os.Stdout, onOutput: onOutput},
 		Stderr: &output{to: os.Stderr, onOutput: onOutput, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},

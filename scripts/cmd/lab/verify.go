@@ -33,24 +33,24 @@ func repositoryCommand(name, sentence string, do func(context.Context, verify.Op
 	command := &cobra.Command{
 		Use: name, GroupID: groupMaintainers, Short: sentence, Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			options := verify.Options{Root: here.Root, Only: only, Short: short, Out: os.Stdout}
+			options := verify.Options{Root: repo.Root, Only: only, Short: short, Out: os.Stdout}
 			if err := options.Validate(); err != nil {
 				return err
 			}
-			if options.ControllerGen, err = here.ControllerGen(command.Context()); err != nil {
+			if options.ControllerGen, err = repo.ControllerGen(command.Context()); err != nil {
 				return err
 			}
 			if options.NeedsClients() {
-				if options.Clients, err = clientgen.New(command.Context(), here); err != nil {
+				if options.Clients, err = clientgen.New(command.Context(), repo); err != nil {
 					return err
 				}
 			}
 			if options.NeedsLinter() {
-				if options.GolangCILint, err = here.GolangCILint(command.Context()); err != nil {
+				if options.GolangCILint, err = repo.GolangCILint(command.Context()); err != nil {
 					return err
 				}
 			}
@@ -60,7 +60,7 @@ func repositoryCommand(name, sentence string, do func(context.Context, verify.Op
 					return err
 				}
 				defer func() { err = errors.Join(err, runner.Close()) }()
-				if options.Since, err = changes.Since(command.Context(), runner, here.Root, since); err != nil {
+				if options.Since, err = changes.Since(command.Context(), runner, repo.Root, since); err != nil {
 					return err
 				}
 			}

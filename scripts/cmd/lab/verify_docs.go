@@ -27,22 +27,22 @@ func verifyDocsCommand() *cobra.Command {
 			"print with the transcripts in docs/transcripts. It edits nothing. Without pages it runs all that have a transcript.",
 		Example: "  lab verify-docs docs/lectures/02-reconcile.md\n  lab verify-docs docs/lectures/02-reconcile.md --record",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			pages, err := pagesNamed(here.Root, args)
+			pages, err := pagesNamed(repo.Root, args)
 			if err != nil {
 				return err
 			}
-			if _, err := here.Playground().Status(command.Context()); !errors.Is(err, embedded.ErrDown) {
+			if _, err := repo.Playground().Status(command.Context()); !errors.Is(err, embedded.ErrDown) {
 				return errors.Join(errors.New("there is a playground, and its objects would mix with those of the pages: "+
 					"remove it with `make down`"), err)
 			}
 			return transcript.Run(command.Context(), transcript.Options{
-				Root: here.Root, Pages: pages, Record: record, Out: command.OutOrStdout(),
+				Root: repo.Root, Pages: pages, Record: record, Out: command.OutOrStdout(),
 				Clean: func() error {
-					_, err := here.Playground().Down()
+					_, err := repo.Playground().Down()
 					return err
 				},
 			})

@@ -33,7 +33,7 @@ func watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return watch(command.Context(), watchTarget{whole: chosen, only: part})
+			return watch(command.Context(), watchTarget{lab: chosen, only: part})
 		},
 	}
 	flags.register(command)
@@ -127,7 +127,7 @@ func gradeUntilSaved(
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		verdict, err = gradeOne(run, c, how{start: start, first: c.toFix(), knownTests: true})
+		verdict, err = gradeOne(run, c, gradeOptions{start: start, first: c.toFix(), knownTests: true})
 		done <- err
 	}()
 	select {

@@ -16,7 +16,7 @@ import (
 func TestWatchStartsWithLastFailedCheck(t *testing.T) {
 	t.Parallel()
 	const all, others = "newest-goes", "served" // of the checks of a run
-	for _, test := range []struct{ what, of, sample, check, want string }{
+	for _, test := range []struct{ what, folder, sample, check, want string }{
 		{"nothing was graded", "own", "", all, ""},
 		{"a check failed", "own", "graded-failed.json", all, "newest-goes"},
 		{"nothing failed", "own", "graded-full.json", all, ""},
@@ -34,7 +34,7 @@ func TestWatchStartsWithLastFailedCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stored.Submission.Dir = filepath.Join(dir, test.of)
+			stored.Submission.Dir = filepath.Join(dir, test.folder)
 			if err := formats.Write(filepath.Join(c.Out, verdictDir), *stored); err != nil {
 				t.Fatal(err)
 			}

@@ -24,17 +24,17 @@ func zombieCommand() *cobra.Command {
 			"the three can never be deleted: find out which, and why (zombie/answers.yaml of lab 03), and free it\n" +
 			"(zombie/rescue.sh). Run again, it restores what was freed or changed.",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := checkout.Find()
+			repo, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return plantZombie(command.Context(), here)
+			return plantZombie(command.Context(), repo)
 		},
 	}
 }
 
-func plantZombie(ctx context.Context, here *checkout.Checkout) error {
-	config, err := here.Playground().Config()
+func plantZombie(ctx context.Context, repo *checkout.Checkout) error {
+	config, err := repo.Playground().Config()
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,6 @@ func plantZombie(ctx context.Context, here *checkout.Checkout) error {
 	}
 	fmt.Fprintf(os.Stderr, "The playground has the icecreams %s, %s and %s. One of them can never be deleted: which, and why?\n"+
 		"Write your answers into labs/03-finalizer/zombie/answers.yaml. For kubectl in your shell:\n", scene.Living, scene.Slow, scene.Zombie)
-	fmt.Print(playground.ShellLines(here))
+	fmt.Print(playground.ShellLines(repo))
 	return nil
 }

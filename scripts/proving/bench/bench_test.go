@@ -218,7 +218,7 @@ func startWatch(b *testing.B) *watched {
 
 // save returns how many seconds pass from a change until the watch prints something. It returns when the watch waits
 // for the next change.
-func (w *watched) save(change func(), until string) float64 {
+func (w *watched) save(change func(), expected string) float64 {
 	w.Helper()
 	w.StopTimer()
 	// A student takes longer than the start of the next cluster.
@@ -226,7 +226,7 @@ func (w *watched) save(change func(), until string) float64 {
 	w.StartTimer()
 	change()
 	began := time.Now()
-	waitFor(w.B, w.lines, until)
+	waitFor(w.B, w.lines, expected)
 	took := time.Since(began).Seconds()
 	waitFor(w.B, w.lines, "Watching ")
 	return took

@@ -69,7 +69,7 @@ func nodeParts(b *testing.B) embedded.NodeParts {
 // BenchmarkNodeStart alternately starts a cluster with a Ready node and one without a node.
 func BenchmarkNodeStart(b *testing.B) {
 	p, parts := program(b), nodeParts(b)
-	var with, without, more samples
+	var withNode, withoutNode, more samples
 	for b.Loop() {
 		plain := startEmbedded(b, p)
 		began := time.Now()
@@ -78,11 +78,11 @@ func BenchmarkNodeStart(b *testing.B) {
 		if err := cluster.Stop(); err != nil {
 			b.Fatal(err)
 		}
-		with, without, more = append(with, took), append(without, plain), append(more, took-plain)
+		withNode, withoutNode, more = append(withNode, took), append(withoutNode, plain), append(more, took-plain)
 	}
 	b.ReportMetric(0, "ns/op")
-	with.report(b, "s")
-	without.report(b, "without-s")
+	withNode.report(b, "s")
+	withoutNode.report(b, "without-s")
 	more.report(b, "more-s")
 }
 
@@ -131,8 +131,8 @@ func (b bed) create(name string) {
 	}
 }
 
-// until waits until done returns true for a Pod. It calls done with deleted true when the Pod is gone.
-func (b bed) until(name string, done func(pod *corev1.Pod, deleted bool) bool) {
+// waitFor waits until done returns true for a Pod. It calls done with deleted true when the Pod is gone.
+func (b bed) waitFor(name string, done func(pod *corev1.Pod, deleted bool) bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
@@ -180,22 +180,22 @@ func BenchmarkPodOnKind(bench *testing.B) {
 func (b bed) churnPods() {
 	b.Helper()
 	b.create("first") // some steps are slow only the first time
-	b.until("first", ready)
+	b.waitFor("first", ready)
 	b.remove("first")
-	var up, gone samples
+	var readySeconds, goneSeconds samples
 	for n := 0; b.Loop(); n++ {
 		name := fmt.Sprintf("pod-%d", n)
 		began := time.Now()
 		b.create(name)
-		b.until(name, ready)
-		up = append(up, time.Since(began).Seconds())
+		b.waitFor(name, ready)
+		readySeconds = append(readySeconds, time.Since(began).Seconds())
 		began = time.Now()
 		b.remove(name)
-		gone = append(gone, time.Since(began).Seconds())
+		goneSeconds = append(goneSeconds, time.Since(began).Seconds())
 	}
 	b.ReportMetric(0, "ns/op")
-	up.report(b.B, "ready-s")
-	gone.report(b.B, "gone-s")
+	readySeconds.report(b.B, "ready-s")
+	goneSeconds.report(b.B, "gone-s")
 }
 
 // remove deletes a Pod, and waits until it is gone.
@@ -204,11 +204,11 @@ func (b bed) remove(name string) {
 	if err := b.CoreV1().Pods(space).Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	b.gone(name)
+	b.waitGone(name)
 }
 
-// gone waits until the Pod no longer exists.
-func (b bed) gone(name string) {
+// waitGone waits until the Pod no longer exists.
+func (b bed) waitGone(name string) {
 	b.Helper()
 	pod, err := b.CoreV1().Pods(space).Get(b.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -268,7 +268,7 @@ func (b bed) deploy(name string, replicas int32, revision string) {
 func BenchmarkReplicas(bench *testing.B) {
 	b := newBed(bench)
 	b.create("first")
-	b.until("first", ready)
+	b.waitFor("first", ready)
 	var took samples
 	for n := 0; b.Loop(); n++ {
 		name := fmt.Sprintf("fifty-%d", n)

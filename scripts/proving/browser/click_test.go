@@ -24,13 +24,13 @@ const (
 	realRun = "testdata/real-failed.json"
 )
 
-// place is the middle of an element in the chart, where a user would click or tap it.
-type place struct{ X, Y float64 }
+// point is the middle of an element in the chart, where a user would click or tap it.
+type point struct{ X, Y float64 }
 
 // clickInChart clicks on the middle of the element in the chart that a selector finds.
 func clickInChart(tab context.Context, t *testing.T, selector string) {
 	t.Helper()
-	at := value[place](tab, t, fmt.Sprintf(`(() => {
+	at := value[point](tab, t, fmt.Sprintf(`(() => {
 		document.getElementById("chart").scrollIntoView({ block: "center", behavior: "instant" });
 		const found = document.querySelector(%q);
 		if (!found) throw new Error("not in the chart");
@@ -105,7 +105,7 @@ func TestClickOnCheckShowsRequests(t *testing.T) {
 				if got.Outside == 0 || !strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
 					t.Errorf("the others are not dimmed, or the list and the choice do not show the picked check: %+v", got)
 				}
-				picture(tab, t, fmt.Sprintf("picked-check-%s-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
+				saveScreenshot(tab, t, fmt.Sprintf("picked-check-%s-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
 				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				if after := look(tab, t); after.Check != "" || after.Rows != 0 {
 					t.Errorf("after the second click: picked = %+v, want none", after)
@@ -132,7 +132,7 @@ func TestClickOnMomentShowsDetails(t *testing.T) {
 					t.Errorf("the details %q lack %q", got, want)
 				}
 			}
-			picture(tab, t, fmt.Sprintf("picked-moment-%s-%s", s.name, s.scheme))
+			saveScreenshot(tab, t, fmt.Sprintf("picked-moment-%s-%s", s.name, s.scheme))
 
 			// A click on the moment's check selects it, and a click in the check's list selects another moment.
 			do(tab, t, chromedp.Click(chromedp.CSS("#moment button")))
@@ -213,7 +213,7 @@ func TestZoomKeepsAllEvents(t *testing.T) {
 	if label != "no-answer" || width < 250 {
 		t.Errorf("zoomed in, the check is %.0f wide and has the text %q", width, label)
 	}
-	picture(tab, t, "zoomed-narrow-light")
+	saveScreenshot(tab, t, "zoomed-narrow-light")
 	do(tab, t, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")), chromedp.Click(chromedp.CSS("#wider")),
 		chromedp.Click(chromedp.CSS("#whole")))
 	if got := shown(); got != all || all != len(r.Checks) {

@@ -147,8 +147,8 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// picture takes a picture of the whole page, if -screenshots is set.
-func picture(tab context.Context, t *testing.T, name string) {
+// saveScreenshot takes a screenshot of the whole page, if -screenshots is set.
+func saveScreenshot(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {
 		return
@@ -194,7 +194,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 		for _, s := range screens {
 			t.Run(fmt.Sprintf("%s %s %s", name, s.name, s.scheme), func(t *testing.T) {
 				tab := open(browser, t, page(t, r), s)
-				picture(tab, t, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
+				saveScreenshot(tab, t, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
 				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 					t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))

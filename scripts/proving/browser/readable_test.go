@@ -129,6 +129,6 @@ func TestSubmissionCannotInjectScripts(t *testing.T) {
 		if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 			t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 		}
-		picture(tab, t, "hostile-"+s.name)
+		saveScreenshot(tab, t, "hostile-"+s.name)
 	}
 }

@@ -76,7 +76,7 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 					t.Fatalf("after %d answers: score = %q, want %q", asked, score, want)
 				}
 				if asked == 2 {
-					picture(tab, t, "replay-"+s.name+"-"+s.scheme)
+					saveScreenshot(tab, t, "replay-"+s.name+"-"+s.scheme)
 				}
 			}
 			if end := lookAtReplay(tab, t); asked < 3 || right == 0 || right == asked || len(end.Steps) != len(steps) || len(end.Choices) > 0 {

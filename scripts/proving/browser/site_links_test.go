@@ -96,10 +96,10 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 					to = path.Join(to, "index.html")
 				}
 			}
-			there, ok := documents[to]
+			linked, ok := documents[to]
 			if !ok {
 				t.Errorf("%s links to %s, but there is no %s", name, link, to)
-			} else if target.Fragment != "" && !there.ids[target.Fragment] {
+			} else if target.Fragment != "" && !linked.ids[target.Fragment] {
 				t.Errorf("%s links to %s, but %s has no such heading", name, link, to)
 			}
 			checked++

@@ -103,8 +103,8 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	}
 }
 
-// until waits for an expression of the page's script to become true.
-func until(tab context.Context, t *testing.T, expression string) {
+// waitFor waits for an expression of the page's script to become true.
+func waitFor(tab context.Context, t *testing.T, expression string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
 	defer cancel()
@@ -132,12 +132,12 @@ func TestSiteIsAccessible(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s %s", kind, s.name, s.scheme), func(t *testing.T) {
 				tab := browse(browser, t, site+page, s)
 				if kind != "run" { // the run is no page of VitePress
-					until(tab, t, mounted)
+					waitFor(tab, t, mounted)
 					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
 						t.Errorf("the page is dark: %t", dark)
 					}
 				}
-				picture(tab, t, fmt.Sprintf("site-%s-%s-%s", kind, s.name, s.scheme))
+				saveScreenshot(tab, t, fmt.Sprintf("site-%s-%s-%s", kind, s.name, s.scheme))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 					t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 				}
@@ -160,7 +160,7 @@ func TestScriptsWorkOnNotFoundPage(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab, _ := newTab(browser, t) // at first the browser also looks for the scripts next to the missing page
 	do(tab, t, chromedp.Navigate(site+"docs/lectures"+missing))
-	until(tab, t, mounted)
+	waitFor(tab, t, mounted)
 }
 
 func TestSearchWithKeyboard(t *testing.T) {
@@ -168,15 +168,15 @@ func TestSearchWithKeyboard(t *testing.T) {
 	for _, s := range screens[:3] {
 		t.Run(s.name+" "+s.scheme, func(t *testing.T) {
 			tab := browse(browser, t, site+sitePages["lab"], s)
-			until(tab, t, mounted)
+			waitFor(tab, t, mounted)
 			do(tab, t, chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
-			until(tab, t, `document.activeElement?.id === "localsearch-input"`)
+			waitFor(tab, t, `document.activeElement?.id === "localsearch-input"`)
 			// Only one lecture has this word.
 			do(tab, t, chromedp.KeyEvent("thumbprint"))
-			until(tab, t, `document.querySelectorAll(".VPLocalSearchBox .result").length > 0`)
-			picture(tab, t, fmt.Sprintf("site-search-%s-%s", s.name, s.scheme))
+			waitFor(tab, t, `document.querySelectorAll(".VPLocalSearchBox .result").length > 0`)
+			saveScreenshot(tab, t, fmt.Sprintf("site-search-%s-%s", s.name, s.scheme))
 			do(tab, t, chromedp.KeyEvent(kb.Enter))
-			until(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && `+
+			waitFor(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && `+
 				`document.querySelector("h1")?.textContent.includes("ACME")`)
 			// From this page, the list of pages continues with the next lecture.
 			next := value[string](tab, t, `document.querySelector(".pager-link.next").href`)
@@ -184,7 +184,8 @@ func TestSearchWithKeyboard(t *testing.T) {
 				t.Errorf("page after lecture 6 = %s, want lecture 7", next)
 			}
 			do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector(".pager-link.next").click()`))
-			until(tab, t, `location.pathname.endsWith("/07-aggregation.html") && document.querySelector("h1")?.textContent.includes("Aggregation")`)
+			waitFor(tab, t, `location.pathname.endsWith("/07-aggregation.html") && `+
+				`document.querySelector("h1")?.textContent.includes("Aggregation")`)
 			outside := value[[]string](tab, t, `[...document.links].map((l) => l.href)`+
 				`.filter((h) => h.startsWith(location.origin) && !h.startsWith("`+site+`"))`)
 			if len(outside) > 0 {
@@ -197,7 +198,7 @@ func TestSearchWithKeyboard(t *testing.T) {
 func TestTabKeyReachesText(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[0])
-	until(tab, t, mounted)
+	waitFor(tab, t, mounted)
 	focus := func() string {
 		return value[string](tab, t, `(() => {
 			const e = document.activeElement;
@@ -218,9 +219,9 @@ func TestTabKeyReachesText(t *testing.T) {
 	}
 	// The skip link jumps to the text at once.
 	do(tab, t, chromedp.Navigate(site+sitePages["lecture"]))
-	until(tab, t, mounted)
+	waitFor(tab, t, mounted)
 	do(tab, t, chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	until(tab, t, `document.activeElement.id === "VPContent"`)
+	waitFor(tab, t, `document.activeElement.id === "VPContent"`)
 	do(tab, t, chromedp.KeyEvent(kb.Tab))
 	if got := focus(); got != "VPDoc" {
 		t.Errorf("the tab key after the skip link reaches %s, want the text", got)
@@ -232,11 +233,11 @@ func TestTabKeyReachesText(t *testing.T) {
 func TestLectureCanBePrinted(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
-	until(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
+	waitFor(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
 	folded := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`)
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
-	until(tab, t, `!document.documentElement.classList.contains("dark")`)
-	picture(tab, t, "site-print")
+	waitFor(tab, t, `!document.documentElement.classList.contains("dark")`)
+	saveScreenshot(tab, t, "site-print")
 	if open := value[float64](tab, t,
 		`document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`); open <= folded {
 		t.Errorf("an answer is %.0f pixels high on the screen and %.0f on paper", folded, open)
@@ -248,7 +249,7 @@ func TestLectureCanBePrinted(t *testing.T) {
 		t.Errorf("elements that must not be printed: %s", strings.Join(shown, ", "))
 	}
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"}))
-	until(tab, t, `document.documentElement.classList.contains("dark")`)
+	waitFor(tab, t, `document.documentElement.classList.contains("dark")`)
 }
 
 func TestSiteWorksWithoutScripts(t *testing.T) {
@@ -260,7 +261,7 @@ func TestSiteWorksWithoutScripts(t *testing.T) {
 			if value[bool](tab, t, mounted) {
 				t.Fatal("a script ran")
 			}
-			picture(tab, t, "site-without-script-"+s.name)
+			saveScreenshot(tab, t, "site-without-script-"+s.name)
 			seen := value[map[string]int](tab, t, `(() => {
 				const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) =>
 					e.checkVisibility({ checkOpacity: true, visibilityProperty: true }) && e.getBoundingClientRect().right > 0).length;
@@ -287,7 +288,7 @@ func TestSiteWorksWithoutScripts(t *testing.T) {
 func TestSiteReplaysRecordedRun(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+"docs/runs/", screens[0])
-	until(tab, t, mounted)
+	waitFor(tab, t, mounted)
 	do(tab, t, chromedp.Click(chromedp.CSS(`a[href$="03-finalizer/mistake.html"]`)))
 	do(tab, t, chromedp.WaitReady(chromedp.CSS("#replayed:not([hidden])")))
 	do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))

@@ -327,8 +327,8 @@ func (m *machine) isBare(output string) error {
 		}
 	}
 	var problems []error
-	demand := func(holds bool, format string, args ...any) {
-		if !holds {
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}

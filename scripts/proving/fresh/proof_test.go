@@ -199,7 +199,7 @@ func TestSandboxSharesOnlyGo(t *testing.T) {
 func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	const installed = "install programs that are ready (first): done in 17s\n"
-	for said, fails := range map[string]bool{
+	for output, fails := range map[string]bool{
 		installed: false,
 		"build what installs programs that are ready: done in 5.8s\n" + installed + "step build                  37.3 s\n": false,
 		"install programs that are ready (first): failed in 2s\n":                                                          true,
@@ -207,8 +207,8 @@ func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 		installed + "2 of 4: build Kubernetes 1.36.3: done in 2m\n":                                                        true,
 		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n":                                       true,
 	} {
-		if err := (result{output: said}).arrives("first"); (err != nil) != fails {
-			t.Errorf("arrives() after %q: error = %v", said, err)
+		if err := (result{output: output}).arrives("first"); (err != nil) != fails {
+			t.Errorf("arrives() after %q: error = %v", output, err)
 		}
 	}
 }

@@ -97,14 +97,14 @@ func (t *Tree) digest(name string) (digest, code string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	of := func(content []byte) string {
+	describe := func(content []byte) string {
 		return fmt.Sprintf("%t %x", info.Mode()&0o111 != 0, sha256.Sum256(content))
 	}
-	digest = of(content)
+	digest = describe(content)
 	if path.Ext(name) != ".go" {
 		return digest, digest, nil
 	}
-	return digest, of(changes.Code(content)), nil
+	return digest, describe(changes.Code(content)), nil
 }
 
 // Hash returns a hash of all inputs as they are in the tree. A missing file or package is an error. Otherwise a part
@@ -195,11 +195,11 @@ func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
 // as embedded files and input of tests.
 func (t *Tree) filesOf(folder string) (all []string) {
 	for dir, files := range t.folders {
-		for near := dir; ; near = path.Dir(near) {
-			if near == folder {
+		for parent := dir; ; parent = path.Dir(parent) {
+			if parent == folder {
 				all = append(all, files...)
 			}
-			if near == folder || near == "." || t.hasCode[near] && !strings.Contains(near, "/testdata") {
+			if parent == folder || parent == "." || t.hasCode[parent] && !strings.Contains(parent, "/testdata") {
 				break
 			}
 		}
@@ -224,7 +224,7 @@ func (t *Tree) importsOf(name string) ([]string, error) {
 	imports := []string{}
 	for _, spec := range file.Imports {
 		quoted, err := strconv.Unquote(spec.Path.Value)
-		if folder, ours := strings.CutPrefix(quoted, prefix); err == nil && ours {
+		if folder, internal := strings.CutPrefix(quoted, prefix); err == nil && internal {
 			imports = append(imports, folder)
 		}
 	}

@@ -24,16 +24,16 @@ import (
 
 // Stale names the parts that are not proven with their current inputs. A family without a proven part is named once. It
 // runs nothing.
-func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
-	parts, err := Parts(here)
+func Stale(ctx context.Context, repo *checkout.Checkout) ([]string, error) {
+	parts, err := Parts(repo)
 	if err != nil {
 		return nil, err
 	}
-	store, err := UserStore(here.Root)
+	store, err := UserStore(repo.Root)
 	if err != nil {
 		return nil, err
 	}
-	all, err := States(ctx, Options{Root: here.Root, Parts: parts, Store: store})
+	all, err := States(ctx, Options{Root: repo.Root, Parts: parts, Store: store})
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +48,10 @@ func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 
 // Parts returns all parts of a checkout's proof. The parts for labs come from labs.yaml, and those for the conformance
 // tests from the results in the documentation.
-func Parts(here *checkout.Checkout) (all []Part, err error) {
+func Parts(repo *checkout.Checkout) (all []Part, err error) {
 	for _, add := range []func(*checkout.Checkout, *manifest.Lab) ([]Part, error){certification, torture, mutation, soak, stalled} {
-		for i := range here.Labs.Labs {
-			parts, err := add(here, &here.Labs.Labs[i])
+		for i := range repo.Labs.Labs {
+			parts, err := add(repo, &repo.Labs.Labs[i])
 			if err != nil {
 				return nil, err
 			}
@@ -59,7 +59,7 @@ func Parts(here *checkout.Checkout) (all []Part, err error) {
 		}
 	}
 	for _, add := range []func(*checkout.Checkout) ([]Part, error){conformanceTests, unitTests, kindTests} {
-		parts, err := add(here)
+		parts, err := add(repo)
 		if err != nil {
 			return nil, err
 		}
@@ -68,8 +68,10 @@ func Parts(here *checkout.Checkout) (all []Part, err error) {
 	return append(all, others()...), nil
 }
 
-// lab returns a call of the lab command, which `make prove` has built.
-func lab(args ...string) Command { return Command{Args: append([]string{".cache/bin/lab"}, args...)} }
+// labCommand returns a call of the lab command, which `make prove` has built.
+func labCommand(args ...string) Command {
+	return Command{Args: append([]string{".cache/bin/lab"}, args...)}
+}
 
 // goTest returns a call of go test in the module scripts, with the flags of all our builds.
 func goTest(args ...string) Command {
@@ -112,7 +114,7 @@ var harness = Inputs{
 
 // Harness returns an identifier of the code that grades a lab of a checkout, including the checks. It stays the same as
 // long as no change of the code can change a grade.
-func Harness(ctx context.Context, root string) (of func(*manifest.Lab) (string, error), err error) {
+func Harness(ctx context.Context, root string) (harnessFor func(*manifest.Lab) (string, error), err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
 		return nil, err
@@ -157,24 +159,24 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 
 // certification returns the parts that prove the graders of a lab. If children of the operator are Pods, a grade takes
 // so long that the lab has two halves.
-func certification(here *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
-	in, err := graded(of)
+func certification(repo *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
+	in, err := graded(lab)
 	if err != nil {
 		return nil, err
 	}
-	names, err := certify.Names(here, of)
+	names, err := certify.Names(repo, lab)
 	if err != nil {
 		return nil, err
 	}
 	part := func(suffix, what string, only ...string) Part {
-		args := append([]string{"certify", strconv.Itoa(of.Number), "--parallel", "5"}, only...)
+		args := append([]string{"certify", strconv.Itoa(lab.Number), "--parallel", "5"}, only...)
 		return Part{
-			Name: named("certify", of) + suffix, Family: "certify", Inputs: in, Usual: usual(of, 8, 15), Counts: submissions,
-			Proves: what + " get their stated grades", Commands: []Command{lab(args...)},
+			Name: named("certify", lab) + suffix, Family: "certify", Inputs: in, Usual: usual(lab, 8, 15), Counts: submissions,
+			Proves: what + " get their stated grades", Commands: []Command{labCommand(args...)},
 		}
 	}
 	const all = "skeleton, solution, right designs and mutants"
-	if !of.Node {
+	if !lab.Node {
 		return []Part{part("", all)}, nil
 	}
 	halves := make([][]string, 2)
@@ -189,60 +191,61 @@ func certification(here *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 }
 
 // torture returns the part with many random schedules. Certification tortures the solution only with a few.
-func torture(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
-	if !of.Operator || of.Stage == manifest.Deployed {
+func torture(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
+	if !lab.Operator || lab.Stage == manifest.Deployed {
 		return nil, nil
 	}
-	in, err := graded(of)
+	in, err := graded(lab)
 	in.Files = append(in.Files, "scripts/cmd/lab/torture.go")
 	return []Part{{
-		Name: named("torture", of), Family: "torture", Inputs: in, Usual: usual(of, 4, 8),
+		Name: named("torture", lab), Family: "torture", Inputs: in, Usual: usual(lab, 4, 8),
 		Proves:   "the solution survives each single crash, and fifty random schedules of faults",
-		Commands: []Command{lab("torture", strconv.Itoa(of.Number), "--solution", "--scenes", "--random", "50")},
+		Commands: []Command{labCommand("torture", strconv.Itoa(lab.Number), "--solution", "--scenes", "--random", "50")},
 		Counts:   counts("schedules", ` random schedules, (\d+) in all`),
 	}}, err
 }
 
 // mutation returns the part that tries a sample of the mutants. The sample is smaller if Pods run. If a lab has fewer
 // mutants, all of them are tried.
-func mutation(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
-	in, err := graded(of)
+func mutation(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
+	in, err := graded(lab)
 	in.Packages, in.Files = append(in.Packages, "scripts/authoring/mutate"), append(in.Files, "scripts/cmd/lab/mutate.go")
-	args, which := []string{"mutate", strconv.Itoa(of.Number), "--sample", "100", "--seed", "1"}, "100 drawn"
-	if of.NeedsNode(of.Stage) {
-		args[3], which = "40", "40 drawn"
+	args, sample := []string{"mutate", strconv.Itoa(lab.Number), "--sample", "100", "--seed", "1"}, "100 drawn"
+	if lab.NeedsNode(lab.Stage) {
+		args[3], sample = "40", "40 drawn"
 	}
 	return []Part{{
-		Name: named("mutate", of), Family: "mutate", Inputs: in, Usual: usual(of, 9, 9),
-		Proves:   "the checks find " + which + " mutants of the syntax tree, or all if there are fewer",
-		Commands: []Command{lab(args...)}, Counts: counts("mutants", `^\S+: (\d+) mutants: `),
+		Name: named("mutate", lab), Family: "mutate", Inputs: in, Usual: usual(lab, 9, 9),
+		Proves:   "the checks find " + sample + " mutants of the syntax tree, or all if there are fewer",
+		Commands: []Command{labCommand(args...)}, Counts: counts("mutants", `^\S+: (\d+) mutants: `),
 	}}, err
 }
 
-func soak(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
-	in, err := graded(of)
+func soak(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
+	in, err := graded(lab)
 	return []Part{{
-		Name: named("soak", of), Family: "soak", Inputs: in, Usual: usual(of, 3, 6), Counts: submissions,
-		Proves:   "the solution has full marks ten times in a row while two programs compute",
-		Commands: []Command{lab("certify", strconv.Itoa(of.Number), "--only", "solution", "--repeat", "10", "--parallel", "2", "--load", "2")},
+		Name: named("soak", lab), Family: "soak", Inputs: in, Usual: usual(lab, 3, 6), Counts: submissions,
+		Proves: "the solution has full marks ten times in a row while two programs compute",
+		Commands: []Command{labCommand(
+			"certify", strconv.Itoa(lab.Number), "--only", "solution", "--repeat", "10", "--parallel", "2", "--load", "2")},
 	}}, err
 }
 
-func stalled(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
-	in, err := graded(of)
-	with := func(load string) Command {
-		return lab("certify", strconv.Itoa(of.Number), "--only", "solution", "--load", load)
+func stalled(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
+	in, err := graded(lab)
+	certifyUnder := func(load string) Command {
+		return labCommand("certify", strconv.Itoa(lab.Number), "--only", "solution", "--load", load)
 	}
 	return []Part{{
-		Name: named("stalled", of), Family: "stalled", Inputs: in, Usual: usual(of, 5, 10), Counts: submissions,
+		Name: named("stalled", lab), Family: "stalled", Inputs: in, Usual: usual(lab, 5, 10), Counts: submissions,
 		Proves:   "on a machine with a load of 20, and of 40, the solution has full marks, or no grade and the reason",
-		Commands: []Command{with("20"), with("40")},
+		Commands: []Command{certifyUnder("20"), certifyUnder("40")},
 	}}, err
 }
 
 // conformanceTests returns a part for each group of tests. Small groups share one.
-func conformanceTests(here *checkout.Checkout) ([]Part, error) {
-	results, err := conformance.Published(here.Root)
+func conformanceTests(repo *checkout.Checkout) ([]Part, error) {
+	results, err := conformance.Published(repo.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +270,7 @@ func conformanceTests(here *checkout.Checkout) ([]Part, error) {
 		return Part{
 			Name: "conformance-" + name, Family: "conformance", Inputs: in, Usual: 15 * time.Minute,
 			Proves:   "the embedded cluster passes Kubernetes' conformance tests of " + strings.Join(groups, ", "),
-			Commands: []Command{lab("conformance", "--focus", `^\[sig-(`+strings.Join(groups, "|")+`)\]`)},
+			Commands: []Command{labCommand("conformance", "--focus", `^\[sig-(`+strings.Join(groups, "|")+`)\]`)},
 			Counts:   counts("tests", `^(\d+) of \d+ passed`),
 		}
 	}
@@ -283,8 +286,8 @@ func conformanceTests(here *checkout.Checkout) ([]Part, error) {
 
 // unitTests returns the parts for all unit tests. Tests in scripts that are linked with a control plane grade whole
 // submissions.
-func unitTests(here *checkout.Checkout) ([]Part, error) {
-	modules, err := here.Modules()
+func unitTests(repo *checkout.Checkout) ([]Part, error) {
+	modules, err := repo.Modules()
 	if err != nil {
 		return nil, err
 	}
@@ -294,12 +297,12 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 			solutions = append(solutions, module)
 		}
 	}
-	programs, err := TestedPrograms(here)
+	programs, err := TestedPrograms(repo)
 	if err != nil {
 		return nil, err
 	}
 	part := func(name, what string, usual time.Duration, args ...string) Part {
-		command := lab(append([]string{"unit", "--only"}, args...)...)
+		command := labCommand(append([]string{"unit", "--only"}, args...)...)
 		command.Env = required
 		return Part{
 			// Tests read pages, labs and solutions.
@@ -318,14 +321,14 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 
 // TestedPrograms returns the folders of the modules of image programs that have tests. They are not modules of the
 // workspace. Other modules are not compiled without a reason, because some of them are huge.
-func TestedPrograms(here *checkout.Checkout) ([]string, error) {
-	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
+func TestedPrograms(repo *checkout.Checkout) ([]string, error) {
+	tests, err := filepath.Glob(filepath.Join(repo.Root, "clusters", "images", "programs", "*", "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
 	var modules []string
 	for _, test := range tests {
-		module, err := filepath.Rel(here.Root, filepath.Dir(test))
+		module, err := filepath.Rel(repo.Root, filepath.Dir(test))
 		if err != nil {
 			return nil, err
 		}
@@ -336,11 +339,11 @@ func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 
 // kindTests returns the parts that prove the course on a kind cluster. All labs together take more than half an hour,
 // so each half has a cluster of its own.
-func kindTests(here *checkout.Checkout) ([]Part, error) {
+func kindTests(repo *checkout.Checkout) ([]Part, error) {
 	part := func(suffix, proves string, usual time.Duration, labs []manifest.Lab, more string) Part {
 		var numbers []string
-		for _, of := range labs {
-			numbers = append(numbers, strconv.Itoa(of.Number))
+		for _, lab := range labs {
+			numbers = append(numbers, strconv.Itoa(lab.Number))
 		}
 		return Part{
 			Name: "kind-" + suffix, Family: "kind", Usual: usual, Proves: proves, Counts: counts("steps", `^ok +\d+\.\d s  `),
@@ -355,13 +358,13 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 	// flaky fault.
 	var repeated []manifest.Lab
 	for _, number := range []string{"8", "9"} {
-		of, err := here.Labs.Lab(number)
+		lab, err := repo.Labs.Lab(number)
 		if err != nil {
 			return nil, err
 		}
-		repeated = append(repeated, *of)
+		repeated = append(repeated, *lab)
 	}
-	all := here.Labs.Labs
+	all := repo.Labs.Labs
 	middle := (len(all) + 1) / 2
 	const cluster = " on a kind cluster with Cilium and cert-manager, from nothing to nothing"
 	return []Part{
@@ -374,7 +377,7 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 
 // others returns the parts that belong to no lab.
 func others() []Part {
-	everything := Inputs{All: true}
+	allFiles := Inputs{All: true}
 	first := Inputs{
 		Packages: []string{
 			"scripts/cmd/lab", "scripts/cmd/fresh", "scripts/cmd/bootstrap",
@@ -394,7 +397,7 @@ func others() []Part {
 				Files:    []string{"solutions/02-reconciler"},
 			},
 			Proves:   "a run that is stopped at a random moment for 20 s has full marks, or no grade and the reason",
-			Commands: []Command{goTest("-count=20", "-timeout=60m", "-run=^TestARunThatIsStoppedLosesNoPoints$", "./cmd/lab")},
+			Commands: []Command{goTest("-count=20", "-timeout=60m", "-run=^TestStoppedRunLosesNoPoints$", "./cmd/lab")},
 		},
 		{
 			Name: "air-gap", Inputs: first, Usual: 8 * time.Minute, Counts: steps, Committed: true,
@@ -413,13 +416,13 @@ func others() []Part {
 			Commands: []Command{{Args: []string{"make", "fresh"}}},
 		},
 		{
-			Name: "programs", Inputs: everything, Usual: 15 * time.Minute, Counts: steps, Committed: true,
+			Name: "programs", Inputs: allFiles, Usual: 15 * time.Minute, Counts: steps, Committed: true,
 			Proves: "with empty caches the first verdicts come from programs that arrive in an archive, " +
 				"and a sample of them is compiled to the same bytes",
 			Commands: []Command{
-				lab("programs", "save", ".cache/programs.tar"),
+				labCommand("programs", "save", ".cache/programs.tar"),
 				{Args: []string{"make", "fresh", "PROGRAMS=.cache/programs.tar"}},
-				lab("programs", "verify", ".cache/programs.tar", "--sample", "3"),
+				labCommand("programs", "verify", ".cache/programs.tar", "--sample", "3"),
 			},
 		},
 		{
@@ -438,11 +441,11 @@ func others() []Part {
 			}},
 		},
 		{
-			Name: "browser", Inputs: everything, Usual: 6 * time.Minute, Counts: passedTests,
+			Name: "browser", Inputs: allFiles, Usual: 6 * time.Minute, Counts: passedTests,
 			Proves: "report, site and slides work in a real browser",
 			Commands: []Command{
 				{Args: []string{"make", "docs"}},
-				lab("slides"),
+				labCommand("slides"),
 				{
 					Args: goTest("-count=1", "-timeout=30m", "./proving/browser").Args,
 					Env:  []string{"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SITE=required"},
@@ -450,14 +453,14 @@ func others() []Part {
 			},
 		},
 		{
-			Name: "pages", Inputs: everything, Usual: 20 * time.Minute, Counts: counts("pages", `^ok    docs/`),
+			Name: "pages", Inputs: allFiles, Usual: 20 * time.Minute, Counts: counts("pages", `^ok    docs/`),
 			Proves:   "the commands in lectures and guides print what the transcripts say",
-			Commands: []Command{lab("verify-docs")},
+			Commands: []Command{labCommand("verify-docs")},
 		},
 		{
-			Name: "lint", Inputs: everything, Usual: 7 * time.Minute, Counts: counts("checks", `^\S+ \(.*\): done in `),
+			Name: "lint", Inputs: allFiles, Usual: 7 * time.Minute, Counts: counts("checks", `^\S+ \(.*\): done in `),
 			Proves:   "all files of the repository are as they must be, and no linter finds anything",
-			Commands: []Command{lab("verify")},
+			Commands: []Command{labCommand("verify")},
 		},
 		{
 			Name: "bench", Usual: 12 * time.Minute, Counts: counts("benchmarks", `^Benchmark\S+\s+\d+\s`),
@@ -466,7 +469,7 @@ func others() []Part {
 				Files:    []string{"clusters/node", "clusters/images", "scripts/checks", "solutions", manifest.File},
 			},
 			Proves:   "the budgets of the design can be measured",
-			Commands: []Command{lab("bench", "--times", "3x")},
+			Commands: []Command{labCommand("bench", "--times", "3x")},
 		},
 	}
 }

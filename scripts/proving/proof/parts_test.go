@@ -16,15 +16,15 @@ import (
 
 func TestPartsOfCheckout(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := Parts(here)
+	parts, err := Parts(repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := ReadTree(t.Context(), newBench(t).runner, here.Root)
+	tree, err := ReadTree(t.Context(), newBench(t).runner, repo.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +48,10 @@ func TestPartsOfCheckout(t *testing.T) {
 	}
 }
 
-// Parts that name labs or modules name all existing ones, each once. A certified submission is graded again if changed
-// code can change its grade, and not after other changes.
+// A certified submission is graded again if changed code can change its grade, and not after other changes.
 func TestHarness(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +60,11 @@ func TestHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer runner.Close()
-	tree, err := ReadTree(t.Context(), runner, here.Root)
+	tree, err := ReadTree(t.Context(), runner, repo.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab("2")
+	lab, err := repo.Labs.Lab("2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +93,14 @@ func TestHarness(t *testing.T) {
 	}
 }
 
+// Parts that name labs or modules name all existing ones, each once.
 func TestPartsCoverEverything(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := Parts(here)
+	parts, err := Parts(repo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestPartsCoverEverything(t *testing.T) {
 		return strings.FieldsFunc(strings.Join(all, " "), func(r rune) bool { return r == ' ' || r == ',' })
 	}
 	kind := commands("kind-a", "kind-b")
-	for _, lab := range here.Labs.Labs {
+	for _, lab := range repo.Labs.Labs {
 		if n := strconv.Itoa(lab.Number); len(slices.DeleteFunc(slices.Clone(kind), func(word string) bool { return word != n })) != 1 {
 			t.Errorf("lab %s is not exactly once in %v", n, kind)
 		}
@@ -137,11 +137,11 @@ func TestPartsCoverEverything(t *testing.T) {
 // The outputs are those of the commands, as the commands' own tests expect them.
 func TestPartCounts(t *testing.T) {
 	t.Parallel()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := Parts(here)
+	parts, err := Parts(repo)
 	if err != nil {
 		t.Fatal(err)
 	}

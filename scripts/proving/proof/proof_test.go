@@ -92,7 +92,7 @@ func (b *bench) part(name, line string, in Inputs) {
 }
 
 // prove proves, and returns which parts ran, the output, and the error.
-func (b *bench) prove(ctx context.Context) (ran, said string, err error) {
+func (b *bench) prove(ctx context.Context) (ran, output string, err error) {
 	b.t.Helper()
 	if err := errors.Join(b.Out.Truncate(0), os.RemoveAll(filepath.Join(b.Root, "out"))); err != nil {
 		b.t.Fatal(err)
@@ -109,13 +109,13 @@ func (b *bench) prove(ctx context.Context) (ran, said string, err error) {
 	return strings.Join(strings.Fields(string(noted)), " "), string(text), err
 }
 
-func (b *bench) mustRun(want string) (said string) {
+func (b *bench) mustRun(want string) (output string) {
 	b.t.Helper()
-	ran, said, err := b.prove(b.t.Context())
+	ran, output, err := b.prove(b.t.Context())
 	if err != nil || ran != want {
-		b.t.Fatalf("got %q run, want %q; error %v:\n%s", ran, want, err, said)
+		b.t.Fatalf("got %q run, want %q; error %v:\n%s", ran, want, err, output)
 	}
-	return said
+	return output
 }
 
 func (b *bench) record(name string) *Record {
@@ -133,10 +133,10 @@ func TestChangedInputsRunPartAgain(t *testing.T) {
 	b.part("cheap", "echo 02-reconciler: 40 graded, 3 s; echo 03-finalizer: 8 graded, 1 s", Inputs{Packages: []string{"m/a"}})
 	b.part("dear", "true", Inputs{Files: []string{"labs.yaml"}})
 	b.Parts[1].Usual = time.Hour
-	said := b.mustRun("cheap dear")
-	if !regexp.MustCompile(`cheap: proven in \d+ s: 48 submissions\n`).MatchString(said) ||
-		!strings.Contains(said, "2 parts were proven now, and 0 before.") {
-		t.Errorf("got output\n%s", said)
+	output := b.mustRun("cheap dear")
+	if !regexp.MustCompile(`cheap: proven in \d+ s: 48 submissions\n`).MatchString(output) ||
+		!strings.Contains(output, "2 parts were proven now, and 0 before.") {
+		t.Errorf("got output\n%s", output)
 	}
 	for _, step := range []struct{ file, content, want string }{
 		{"docs/README.md", "# b\n", ""},
@@ -169,7 +169,7 @@ func TestUnprovenParts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what, line string
-		with       func(*bench, *Part)
+		change     func(*bench, *Part)
 		want       string
 	}{
 		{"nothing is counted", "echo 02-reconciler: 0 graded; echo at the end", nil, "its output counts no submissions: "},
@@ -198,15 +198,15 @@ func TestUnprovenParts(t *testing.T) {
 			b := newBench(t)
 			b.part("part", test.line, Inputs{})
 			b.part("other", "true", Inputs{})
-			if test.with != nil {
-				test.with(b, &b.Parts[0])
+			if test.change != nil {
+				test.change(b, &b.Parts[0])
 			}
-			_, said, err := b.prove(t.Context())
+			_, output, err := b.prove(t.Context())
 			if r := b.record("part"); err == nil || r.Result != Failed || !strings.HasPrefix(r.Reason, test.want) || r.LastProven != nil {
 				t.Errorf("got error %v, record %+v", err, r)
 			}
 			if r := b.record("other"); r.Result != Proven {
-				t.Errorf("record of the other part = %+v:\n%s", r, said)
+				t.Errorf("record of the other part = %+v:\n%s", r, output)
 			}
 		})
 	}
@@ -229,7 +229,7 @@ func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 	b.part("part", "[ ! -e broken ]", Inputs{Files: []string{"labs.yaml"}})
 	b.part("other", "true", Inputs{Files: []string{"labs.yaml"}})
 	b.mustRun("part other")
-	here := b.Store
+	local := b.Store
 	var err error
 	if b.Store, err = NewStore(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -248,10 +248,10 @@ func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 		t.Errorf("the other machine's proof is lost: %+v", r)
 	}
 	// Back on the first machine, the failure is the latest record.
-	if err := here.readPublished(b.Root); err != nil {
+	if err := local.readPublished(b.Root); err != nil {
 		t.Fatal(err)
 	}
-	b.Store = here
+	b.Store = local
 	if r := b.record("part"); r.Result != Failed {
 		t.Errorf("got record %+v", r)
 	}
@@ -259,7 +259,7 @@ func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 		t.Errorf("the page has lost a part: %+v", r)
 	}
 	b.write(Records, "{")
-	if err := here.readPublished(b.Root); err == nil || !strings.Contains(err.Error(), "docs/proof.json") {
+	if err := local.readPublished(b.Root); err == nil || !strings.Contains(err.Error(), "docs/proof.json") {
 		t.Errorf("readPublished() error = %v", err)
 	}
 }

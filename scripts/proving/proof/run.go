@@ -347,11 +347,11 @@ func (p *proving) try(ctx context.Context, part Part, commit, log string, usual 
 	if err != nil {
 		return &verdict{err}, nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("timed out after %s", rounded(p.limit))})
+	partCtx, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("timed out after %s", rounded(p.limit))})
 	defer cancel()
-	still := p.show(part.Name, log, usual)
-	failure = p.run(within, scope, part, file)
-	still()
+	stopSpinner := p.show(part.Name, log, usual)
+	failure = p.run(partCtx, scope, part, file)
+	stopSpinner()
 	if err := scope.Close(); err != nil {
 		failure = &verdict{errors.Join(failure, fmt.Errorf("ending what it has started: %w", err))}
 	}
@@ -405,11 +405,11 @@ func environment() []string {
 func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	if progress.IsTerminal(p.Out) {
 		began := time.Now()
-		still := progress.Spin(true, func(picture rune) {
-			fmt.Fprintf(p.Out, "%s%c %s %s of about %s", progress.ClearLine, picture, part, rounded(time.Since(began)), rounded(usual))
+		stop := progress.Spin(true, func(frame rune) {
+			fmt.Fprintf(p.Out, "%s%c %s %s of about %s", progress.ClearLine, frame, part, rounded(time.Since(began)), rounded(usual))
 		})
 		return func() {
-			still()
+			stop()
 			fmt.Fprint(p.Out, progress.ClearLine)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 func TestTheOldestProofIsFirst(t *testing.T) {
 	t.Parallel()
-	at := func(name string, usual time.Duration, proven int) State {
+	newState := func(name string, usual time.Duration, proven int) State {
 		s := State{Part: Part{Name: name, Usual: usual}}
 		if proven > 0 {
 			s.Record = &Record{LastProven: &Run{Date: time.Date(2026, 11, proven, 0, 0, 0, 0, time.UTC), Seconds: 1}}
@@ -25,7 +25,7 @@ func TestTheOldestProofIsFirst(t *testing.T) {
 		return s
 	}
 	states := []State{
-		at("new", time.Hour, 20), at("old", time.Hour, 10), at("dear", time.Hour, 0), at("cheap", time.Minute, 0),
+		newState("new", time.Hour, 20), newState("old", time.Hour, 10), newState("dear", time.Hour, 0), newState("cheap", time.Minute, 0),
 		{Part: Part{Name: "failed", Usual: time.Second}, Record: &Record{Result: Failed}},
 	}
 	order(states)
@@ -43,12 +43,12 @@ func TestFailedPartDoesNotStopOthers(t *testing.T) {
 	b := newBench(t)
 	b.part("first", "echo 02-reconciler: 3 graded, 1 s; seq 100; echo the reason; exit 3", Inputs{})
 	b.part("second", "true", Inputs{})
-	ran, said, err := b.prove(t.Context())
+	ran, output, err := b.prove(t.Context())
 	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "one part is not proven, and its log is in out/proof: first") {
 		t.Errorf("got %q run, error %v", ran, err)
 	}
-	if !strings.Contains(said, "\n    the reason\n") || !strings.Contains(said, "    63\n") || strings.Contains(said, "    61\n") {
-		t.Errorf("want the last 40 lines, got\n%s", said)
+	if !strings.Contains(output, "\n    the reason\n") || !strings.Contains(output, "    63\n") || strings.Contains(output, "    61\n") {
+		t.Errorf("want the last 40 lines, got\n%s", output)
 	}
 	if r := b.record("first"); r.Result != Failed || r.Proved != "" || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
 		t.Errorf("got record %+v", r)
@@ -140,9 +140,9 @@ func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	b.part("long", "true", Inputs{})
 	b.Parts[1].Usual = time.Hour
 	b.Within = 30 * time.Minute
-	said := b.mustRun("short")
-	if !strings.Contains(said, "No time was left for 1 part (the limit is 30m0s): long.\n") {
-		t.Errorf("got output\n%s", said)
+	output := b.mustRun("short")
+	if !strings.Contains(output, "No time was left for 1 part (the limit is 30m0s): long.\n") {
+		t.Errorf("got output\n%s", output)
 	}
 	b.Within = 0
 	b.mustRun("long")

@@ -20,9 +20,9 @@ import (
 	playv1 "lva.io/operators/scripts/authoring/examples/greenhouse/api/v1"
 )
 
-// film is a part of TestOnARealAPIServer. There are no nodes, so the Deployment controller reports that the camera is
-// unavailable.
-func film(t *testing.T, api client.Client) {
+// testCamera is a part of TestOnARealAPIServer. There are no nodes, so the Deployment controller reports that the
+// camera is unavailable.
+func testCamera(t *testing.T, api client.Client) {
 	t.Helper()
 	reconciler := &CameraReconciler{Client: api, Image: "camera:v1"}
 	greenhouse := newGreenhouse("ferns", 10, 25)

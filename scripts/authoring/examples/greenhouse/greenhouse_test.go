@@ -34,10 +34,10 @@ import (
 )
 
 // generate runs controller-gen for the toy's API, and returns the folder with what it wrote.
-func generate(t *testing.T, here *checkout.Checkout, what, api string) (dir string) {
+func generate(t *testing.T, repo *checkout.Checkout, what, api string) (dir string) {
 	t.Helper()
-	generator := programs.ControllerGen(here.Root)
-	if err := programs.Ensure(t.Context(), here.Root, os.Stderr, generator); err != nil {
+	generator := programs.ControllerGen(repo.Root)
+	if err := programs.Ensure(t.Context(), repo.Root, os.Stderr, generator); err != nil {
 		t.Fatal(err)
 	}
 	runner, err := command.NewRunner()
@@ -46,7 +46,7 @@ func generate(t *testing.T, here *checkout.Checkout, what, api string) (dir stri
 	}
 	t.Cleanup(func() { _ = runner.Close() })
 	dir = t.TempDir()
-	_, err = runner.Run(t.Context(), filepath.Join(here.Root, "scripts"), []string{"GOWORK=off"},
+	_, err = runner.Run(t.Context(), filepath.Join(repo.Root, "scripts"), []string{"GOWORK=off"},
 		generator.Output, what, "paths=./authoring/examples/"+api, "output:dir="+dir)
 	if err != nil {
 		t.Fatal(err)
@@ -56,22 +56,22 @@ func generate(t *testing.T, here *checkout.Checkout, what, api string) (dir stri
 
 func checkedOut(t *testing.T) *checkout.Checkout {
 	t.Helper()
-	here, err := checkout.Find()
+	repo, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return here
+	return repo
 }
 
 // apiServer is a real API server that serves greenhouses, and a client of it. Kubernetes' controllers run there, and
 // none of the toy's.
 func apiServer(t *testing.T) (*rest.Config, client.Client) {
 	t.Helper()
-	here := checkedOut(t)
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	repo := checkedOut(t)
+	if err := repo.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.StartServer(t.Context(), here.ControlPlane)
+	cluster, err := embedded.StartServer(t.Context(), repo.ControlPlane)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func apiServer(t *testing.T) (*rest.Config, client.Client) {
 		}
 	})
 	if _, err := envtest.InstallCRDs(cluster.Config(), envtest.CRDInstallOptions{
-		Paths: []string{generate(t, here, "crd", "greenhouse/api/...")}, ErrorIfPathMissing: true,
+		Paths: []string{generate(t, repo, "crd", "greenhouse/api/...")}, ErrorIfPathMissing: true,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	})
 	t.Run("the camera is applied, and its condition reported", func(t *testing.T) {
 		t.Parallel()
-		film(t, api)
+		testCamera(t, api)
 	})
 	t.Run("the board clears objects deleted while the watch was interrupted", func(t *testing.T) {
 		t.Parallel()
@@ -242,10 +242,10 @@ func heat(t *testing.T, api client.Client) {
 
 func TestGeneratedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
-	here := checkedOut(t)
+	repo := checkedOut(t)
 	const name = "zz_generated.deepcopy.go"
 	for _, api := range []string{"greenhouse/api/v1", "lighthouse/api/v1", "lighthouse/api/v1alpha1"} {
-		want, err := os.ReadFile(filepath.Join(generate(t, here, "object", api), name))
+		want, err := os.ReadFile(filepath.Join(generate(t, repo, "object", api), name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,19 +16,19 @@ import (
 	"lva.io/operators/clusters/addons"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/kind"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
 // OnContext installs add-ons on an existing cluster: cert-manager, unless it is installed. It checks the cluster's
 // network but does not change it.
-func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
+func OnContext(ctx context.Context, env *environment.Environment, name string, options Options) error {
 	if options.Images == AirGap {
 		return errors.New("--context and --air-gap cannot be combined: " +
 			"images can't be loaded into the nodes of another cluster; use a registry that the cluster can reach")
 	}
 	var target addons.Target
-	folder := filepath.Join(here.Root, ".cache", "context")
+	folder := filepath.Join(env.Root, ".cache", "context")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("creating a folder for the kubeconfig: %w", err)
 	}
@@ -47,7 +47,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			return "Kubernetes " + cluster.Version, nil
 		}},
 		{Name: "Cilium", Limit: PreflightTime, Do: func(ctx context.Context, _ func(string)) (string, error) {
-			state, err := addons.Cilium(here.Store).State(ctx, target)
+			state, err := addons.Cilium(env.Store).State(ctx, target)
 			if err != nil {
 				return "", err
 			}
@@ -64,7 +64,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			return english.Plural(len(states), "node", ""), kind.WaitNodes(ctx, target.Config, 1, report)
 		}},
 		{Name: "cert-manager", Limit: options.StepTime, Do: func(ctx context.Context, report func(string)) (string, error) {
-			addon := addons.CertManager(here.Store)
+			addon := addons.CertManager(env.Store)
 			if err := addon.Install(ctx, target, report); err != nil {
 				return "", explained(ctx, err, target, "cert-manager")
 			}
@@ -72,7 +72,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			return Described(state), err
 		}},
 	}
-	for _, addon := range moreAddons(here.Store, options.Addons) {
+	for _, addon := range moreAddons(env.Store, options.Addons) {
 		plan = append(plan, steps.Step{
 			Name: addon.Name(), Limit: options.StepTime,
 			Do: func(ctx context.Context, report func(string)) (string, error) {
@@ -84,7 +84,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			},
 		})
 	}
-	if err := here.Steps.Run(ctx, plan); err != nil {
+	if err := env.Steps.Run(ctx, plan); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "The context %s can be used for labs: `make lab-4 CLUSTER=context:%s`.\n", name, name)

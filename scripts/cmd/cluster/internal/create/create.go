@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/clusters/smoke"
-	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
@@ -62,7 +62,7 @@ type Options struct {
 
 // creation is a cluster that is being created.
 type creation struct {
-	*place.Place
+	*environment.Environment
 	options Options
 	profile *kind.Profile
 
@@ -76,17 +76,17 @@ type creation struct {
 }
 
 // Cluster creates a kind cluster, or continues where an earlier run ended, and prints how to use it.
-func Cluster(ctx context.Context, here *place.Place, options Options) error {
+func Cluster(ctx context.Context, env *environment.Environment, options Options) error {
 	profile, err := kind.LoadProfile(options.Profile)
 	if err != nil {
 		return err
 	}
-	unlock, err := here.Lock(ctx)
+	unlock, err := env.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c := &creation{Place: here, options: options, profile: profile}
+	c := &creation{Environment: env, options: options, profile: profile}
 	began := time.Now()
 	if err := c.Steps.Run(ctx, c.plan(ctx)); err != nil {
 		return err
@@ -151,13 +151,13 @@ func (c *creation) startEngine(ctx context.Context, report func(string)) (string
 func (c *creation) preflight(ctx context.Context, report func(string)) (string, error) {
 	report("asking Docker")
 	var err error
-	there := false
+	exists := false
 	facts := kind.Measure(ctx, c.profile, true)
 	if !facts.Missing && facts.Unreachable == "" {
 		if c.found, err = c.Cluster.Find(ctx); err != nil {
 			return "", err
 		}
-		there = (c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent) && !c.options.Recreate
+		exists = (c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent) && !c.options.Recreate
 		if len(c.found.Nodes) == 0 {
 			facts = kind.Measure(ctx, c.profile, false)
 		}
@@ -182,7 +182,7 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 	}
 	detail := "Docker " + facts.Version
 	switch {
-	case !there:
+	case !exists:
 		report("asking the registries")
 		err := c.chooseImages(ctx)
 		return detail + ", images from " + Source(c.marker.Images), err
@@ -302,7 +302,7 @@ func (c *creation) buildImages(ctx context.Context, report func(string)) (string
 		c.node, built = built[0], built[1:]
 	}
 	c.others = built
-	return fmt.Sprintf("%s, %s", english.Plural(len(wanted), "image", ""), place.Megabytes(total)), nil
+	return fmt.Sprintf("%s, %s", english.Plural(len(wanted), "image", ""), environment.Megabytes(total)), nil
 }
 
 func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, error) {
@@ -312,7 +312,7 @@ func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, 
 	if c.marker.Images == AirGap {
 		c.marker.NodeImage = c.node.Reference
 		loaded, err := kind.EnsureNodeImage(ctx, c.Store, c.node, func(done, total int64) {
-			report(fmt.Sprintf("loaded into Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
+			report(fmt.Sprintf("loaded into Docker: %s of %s", environment.Megabytes(done), environment.Megabytes(total)))
 		})
 		return c.node.Reference + happened(loaded, ", loaded into Docker", ", Docker has it"), err
 	}
@@ -371,7 +371,9 @@ func (c *creation) reach() error {
 }
 
 func (c *creation) load(ctx context.Context, report func(string)) (string, error) {
-	loaded, err := c.Cluster.Load(ctx, c.Store, c.others, func(done int64) { report(place.Megabytes(done) + " into all nodes together") })
+	loaded, err := c.Cluster.Load(ctx, c.Store, c.others, func(done int64) {
+		report(environment.Megabytes(done) + " into all nodes together")
+	})
 	if err != nil {
 		return "", err
 	}

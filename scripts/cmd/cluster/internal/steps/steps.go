@@ -177,11 +177,11 @@ func (s *Steps) line(good, bad, name string, took time.Duration, detail string, 
 }
 
 // draw draws the last line again.
-func (s *Steps) draw(picture rune) {
+func (s *Steps) draw(frame rune) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	took := fmt.Sprintf("%.0f s", time.Since(s.began).Seconds())
-	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, picture, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
+	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, frame, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
 }
 
 // cut shortens a line that would wrap, because a wrapped line could not be redrawn.

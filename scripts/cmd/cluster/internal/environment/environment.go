@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package place provides what the instructor's commands work on: a checkout, and a cluster by its name.
-package place
+// Package environment provides what the instructor's commands work on: a checkout, and a cluster by its name.
+package environment
 
 import (
 	"context"
@@ -17,43 +17,43 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// Place is a checkout, and a cluster by its name. Its steps are shown on standard error, since standard output is for
-// programs.
-type Place struct {
+// Environment is a checkout, and a cluster by its name. Its steps are shown on standard error, since standard output is
+// for programs.
+type Environment struct {
 	Root    string
 	Cluster *kind.Cluster
 	Store   *images.Store
 	Steps   *steps.Steps
 }
 
-// Find returns the place of the cluster with this name, which need not exist.
-func Find(name string) (*Place, error) {
-	here, err := checkout.Find()
+// Find returns the environment of the cluster with this name, which need not exist.
+func Find(name string) (*Environment, error) {
+	repo, err := checkout.Find()
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := kind.New(here.Root, name)
+	cluster, err := kind.New(repo.Root, name)
 	if err != nil {
 		return nil, err
 	}
-	return &Place{
-		Root: here.Root, Cluster: cluster, Steps: steps.New(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), Store: images.StoreOf(here.Root),
+	return &Environment{
+		Root: repo.Root, Cluster: cluster, Steps: steps.New(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), Store: images.StoreOf(repo.Root),
 	}, nil
 }
 
 // Lock ensures that no other command works on the cluster.
-func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
-	return p.Cluster.Lock(ctx, func() {
-		fmt.Fprintf(os.Stderr, "Waiting for another command that uses the cluster %s.\n", p.Cluster.Name)
+func (e *Environment) Lock(ctx context.Context) (unlock func(), err error) {
+	return e.Cluster.Lock(ctx, func() {
+		fmt.Fprintf(os.Stderr, "Waiting for another command that uses the cluster %s.\n", e.Cluster.Name)
 	})
 }
 
 // Build ensures that the store has the images. Each image that it builds gets a line with its time and size.
-func (p *Place) Build(ctx context.Context, wanted []images.Image, report func(string)) ([]images.Built, error) {
-	p.Store.Made = func(what string, took time.Duration, bytes int64) {
-		p.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
+func (e *Environment) Build(ctx context.Context, wanted []images.Image, report func(string)) ([]images.Built, error) {
+	e.Store.Made = func(what string, took time.Duration, bytes int64) {
+		e.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
 	}
-	return p.Store.Ensure(ctx, wanted, reporting(report))
+	return e.Store.Ensure(ctx, wanted, reporting(report))
 }
 
 // reporting turns the store's progress into words.
