@@ -78,19 +78,19 @@ func TestDeviations(t *testing.T) {
 		{
 			"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"),
 			map[string]string{"open": "closed$"},
-			[]string{`open fails for another reason than "closed$"`},
+			[]string{`open fails for a reason other than "closed$"`},
 			"",
 		},
 		{
 			"a mutant that survives", graded(report.Passed, report.Passed, ""),
 			map[string]string{"open": "closed"},
-			[]string{"open must fail and was passed"},
+			[]string{"open must fail, but it was passed"},
 			"",
 		},
 		{
 			"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"),
 			map[string]string{"open": "x", "clean": "dust"},
-			[]string{"clean must fail and was skipped skipped: it needs open"},
+			[]string{"clean must fail, but it was skipped skipped: it needs open"},
 			"",
 		},
 		{
@@ -114,7 +114,7 @@ func TestDeviations(t *testing.T) {
 		{"a cause that is explained", caused, both, nil, "clean"},
 		{
 			"a cause that is not", graded(report.Failed, report.Failed, "it is closed"), both,
-			[]string{"open is explained first, and must be clean"},
+			[]string{"open is explained first, want clean"},
 			"clean",
 		},
 	} {
@@ -135,7 +135,7 @@ func TestDeviationsWithoutGrade(t *testing.T) {
 	if got := wanted.Deviations(&report.Report{Outcome: report.NotStarted}); len(got) > 0 {
 		t.Errorf("deviations of a skeleton that ends as expected: %q", got)
 	}
-	want := []string{"the outcome is graded, and must be not-started"}
+	want := []string{"the outcome is graded, want not-started"}
 	if got := wanted.Deviations(&report.Report{Outcome: report.Graded}); !slices.Equal(got, want) {
 		t.Errorf("deviations of a graded skeleton = %q, want %q", got, want)
 	}
@@ -223,7 +223,7 @@ func TestCandidates(t *testing.T) {
 func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 	t.Parallel()
 	mutant, right := candidate{name: "counts-letters", misconception: "a letter is a topping"}, candidate{name: "solution"}
-	bad := []string{"three-stay must fail and was passed"}
+	bad := []string{"three-stay must fail, but it was passed"}
 	for _, test := range []struct {
 		name      string
 		candidate candidate

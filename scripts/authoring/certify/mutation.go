@@ -117,7 +117,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		if !result.Complete() {
 			why = strings.Join(failed(result), ", ")
 			if isKnown {
-				why += fmt.Sprintf("; %s says %s: remove that", mutate.SurvivorsFile, known.Verdict)
+				why += fmt.Sprintf("; %s has %s: remove that entry", mutate.SurvivorsFile, known.Verdict)
 			}
 			return mutate.Found, why, nil
 		}

@@ -143,7 +143,7 @@ func TestMutantFates(t *testing.T) {
 			noSign: {"found", "open"}, otherSign: {"survived", ""}, noShelf: {"stillborn", "It does not build"},
 		}},
 		{"as it is known", false, map[string]mutate.Survivor{noSign: gap, otherSign: gap, neverEnds: tortured}, fates{
-			noSign:    {"found", "open; survivors.yaml says gap: remove that"},
+			noSign:    {"found", "open; survivors.yaml has gap: remove that entry"},
 			otherSign: {"gap", gap.Reason}, neverEnds: {"torture", tortured.Reason},
 		}},
 		{"with the torture", true, map[string]mutate.Survivor{otherSign: tortured}, fates{

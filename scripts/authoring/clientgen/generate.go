@@ -68,14 +68,14 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(target); err != nil {
 		return fmt.Errorf("removing the old clients: %w", err)
 	}
-	made := module + "/" + folder
+	pkg := module + "/" + folder
 	var packages, inputs []string
 	for _, version := range versions {
 		packages = append(packages, path.Join(module, apis, version))
 		inputs = append(inputs, "--input", version)
 	}
 	common := func(name string) []string {
-		return []string{"--go-header-file", os.DevNull, "--output-dir", filepath.Join(target, name), "--output-pkg", made + "/" + name}
+		return []string{"--go-header-file", os.DevNull, "--output-dir", filepath.Join(target, name), "--output-pkg", pkg + "/" + name}
 	}
 	for _, step := range []struct {
 		program string
@@ -85,7 +85,7 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 			[]string{"--clientset-name", "versioned", "--input-base", filepath.Join(dir, apis)}, inputs)},
 		{g.ListerGen, slices.Concat(common("listers"), packages)},
 		{g.InformerGen, slices.Concat(common("informers"), []string{
-			"--versioned-clientset-package", made + "/clientset/versioned", "--listers-package", made + "/listers",
+			"--versioned-clientset-package", pkg + "/clientset/versioned", "--listers-package", pkg + "/listers",
 		}, packages)},
 	} {
 		if _, err := runner.Run(ctx, dir, nil, step.program, step.args...); err != nil {

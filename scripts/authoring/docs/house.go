@@ -61,12 +61,12 @@ func (l goLines) plus(other goLines) goLines {
 var notOurs = []string{"testdata", "bin", "out", "node_modules"}
 
 // packages lists the packages in a folder of the repository and below it, in the order of their folders.
-func (h *layout) packages(folder string) ([]goPackage, error) {
-	if packages, known := h.read[folder]; known {
+func (l *layout) packages(folder string) ([]goPackage, error) {
+	if packages, known := l.read[folder]; known {
 		return packages, nil
 	}
 	byFolder := map[string]*goPackage{}
-	err := filepath.WalkDir(filepath.Join(h.root, folder), func(name string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(l.root, folder), func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (h *layout) packages(folder string) ([]goPackage, error) {
 		if path.Ext(name) != ".go" {
 			return nil
 		}
-		relative, err := filepath.Rel(h.root, filepath.Dir(name))
+		relative, err := filepath.Rel(l.root, filepath.Dir(name))
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (h *layout) packages(folder string) ([]goPackage, error) {
 		packages = append(packages, *found)
 	}
 	slices.SortFunc(packages, func(a, b goPackage) int { return cmp.Compare(a.folder, b.folder) })
-	h.read[folder] = packages
+	l.read[folder] = packages
 	return packages, nil
 }
 
@@ -168,8 +168,8 @@ func Undocumented(root string) ([]string, error) {
 }
 
 // byWing lists the packages of scripts by their wings. A package elsewhere in scripts is an error.
-func (h *layout) byWing() (map[string][]goPackage, error) {
-	all, err := h.packages(scripts)
+func (l *layout) byWing() (map[string][]goPackage, error) {
+	all, err := l.packages(scripts)
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +194,15 @@ func linesOf(packages []goPackage) (sum goLines) {
 }
 
 // houseTables are the tables about the layout of the repository, by name.
-var houseTables = map[string]func(h *layout, page string) (*table, error){
+var houseTables = map[string]func(l *layout, page string) (*table, error){
 	"wings":    wingTable,
 	"packages": packageTable,
 	"sizes":    sizeTable,
 }
 
 // wingTable lists the purpose and the size of each wing.
-func wingTable(h *layout, page string) (*table, error) {
-	found, err := h.byWing()
+func wingTable(l *layout, page string) (*table, error) {
+	found, err := l.byWing()
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +223,8 @@ func wingTable(h *layout, page string) (*table, error) {
 }
 
 // packageTable lists the packages of each wing and of clusters, below a row for the wing itself.
-func packageTable(h *layout, page string) (*table, error) {
-	found, err := h.byWing()
+func packageTable(l *layout, page string) (*table, error) {
+	found, err := l.byWing()
 	if err != nil {
 		return nil, err
 	}
@@ -247,15 +247,15 @@ func packageTable(h *layout, page string) (*table, error) {
 	for _, wing := range wings {
 		add(path.Join(scripts, wing), found[wing])
 	}
-	others, ofNode, err := h.clusters()
+	others, ofNode, err := l.clusters()
 	add(clusters, others)
 	add(node, ofNode)
 	return t, err
 }
 
 // clusters lists the packages of clusters: those of the embedded cluster's node, and all others.
-func (h *layout) clusters() (others, ofNode []goPackage, err error) {
-	all, err := h.packages(clusters)
+func (l *layout) clusters() (others, ofNode []goPackage, err error) {
+	all, err := l.packages(clusters)
 	for _, p := range all {
 		if p.folder == node || strings.HasPrefix(p.folder, node+"/") {
 			ofNode = append(ofNode, p)
@@ -267,8 +267,8 @@ func (h *layout) clusters() (others, ofNode []goPackage, err error) {
 }
 
 // sizeTable lists how many lines the parts of the repository have.
-func sizeTable(h *layout, page string) (*table, error) {
-	found, err := h.byWing()
+func sizeTable(l *layout, page string) (*table, error) {
+	found, err := l.byWing()
 	if err != nil {
 		return nil, err
 	}
@@ -285,14 +285,14 @@ func sizeTable(h *layout, page string) (*table, error) {
 		add(path.Join(scripts, wing), "", lines)
 	}
 	add(scripts, ", all wings", all)
-	others, ofNode, err := h.clusters()
+	others, ofNode, err := l.clusters()
 	if err != nil {
 		return nil, err
 	}
 	add(clusters, ", without its node", linesOf(others))
 	add(node, "", linesOf(ofNode))
 	// The labs are generated from the solutions, which come after this table.
-	packages, err := h.packages(solutions)
+	packages, err := l.packages(solutions)
 	if err != nil {
 		return nil, err
 	}
@@ -318,21 +318,21 @@ func hundreds(lines int) string {
 func inCell(sentence string) string { return strings.ReplaceAll(sentence, "<", "&lt;") }
 
 // diagrams are the diagrams that a page can have, by name. Each returns the lines of a Mermaid diagram.
-var diagrams = map[string]func(h *layout) ([]string, error){
+var diagrams = map[string]func(l *layout) ([]string, error){
 	"wings": wingDiagram,
 }
 
 // makeDiagram returns the lines of a diagram for a page.
-func makeDiagram(h *layout, name, section string) ([]string, error) {
+func makeDiagram(l *layout, name, section string) ([]string, error) {
 	if path.Ext(name) == ".md" {
-		lines, err := diagramOf(h.root, name, section)
+		lines, err := diagramOf(l.root, name, section)
 		return block("mermaid", lines), err
 	}
 	draw, known := diagrams[name]
 	if !known {
 		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))
 	}
-	lines, err := draw(h)
+	lines, err := draw(l)
 	if err != nil {
 		return nil, err
 	}
@@ -341,8 +341,8 @@ func makeDiagram(h *layout, name, section string) ([]string, error) {
 
 // wingDiagram draws which wing imports which. It leaves out an import that another imported wing implies. It never
 // leaves out an import against the order.
-func wingDiagram(h *layout) ([]string, error) {
-	found, err := h.byWing()
+func wingDiagram(l *layout) ([]string, error) {
+	found, err := l.byWing()
 	if err != nil {
 		return nil, err
 	}

@@ -166,19 +166,19 @@ func WithoutMarkers(page []byte) []byte {
 }
 
 // generate returns the text between two markers.
-func generate(h *layout, page, kind, name, part string) ([]string, error) {
+func generate(l *layout, page, kind, name, part string) ([]string, error) {
 	switch kind {
 	case "table":
-		return makeTable(h, page, name)
+		return makeTable(l, page, name)
 	case "diagram":
-		return makeDiagram(h, name, part)
+		return makeDiagram(l, name, part)
 	}
 	// A student who reads a lecture in an editor also sees its folded parts, and would no longer find the solution alone.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
 		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
 			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))
 	}
-	shown, err := show(h.root, name, part)
+	shown, err := show(l.root, name, part)
 	return block(language(name), shown), err
 }
 

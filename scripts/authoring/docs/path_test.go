@@ -24,8 +24,9 @@ var (
 	pathMarker   = regexp.MustCompile(`^\*(core|lab|depth)\*\n`)
 )
 
-// words counts the words of a text that a reader sees. It leaves out code, hidden answers and the targets of links.
-func words(text string) (n int) {
+// countWords counts the words of a text that a reader sees. It leaves out code, hidden answers and the targets of
+// links.
+func countWords(text string) (n int) {
 	text = notAWord.ReplaceAllString(hiddenAnswer.ReplaceAllString(text, ""), " ")
 	for word := range strings.FieldsSeq(text) {
 		if strings.ContainsFunc(word, func(r rune) bool { return r != '|' && r != '-' && r != '*' && r != '#' }) {
@@ -59,7 +60,7 @@ func TestLecturesHaveAPath(t *testing.T) {
 				}
 			}
 			sections := strings.Split("\n"+fencedCode.ReplaceAllString(text, ""), "\n## ")
-			core := words(sections[0])
+			core := countWords(sections[0])
 			var headings []string
 			for _, section := range sections[1:] {
 				heading, body, _ := strings.Cut(section, "\n")
@@ -68,7 +69,7 @@ func TestLecturesHaveAPath(t *testing.T) {
 				case mark == nil:
 					t.Errorf("the section %q has no *core*, *lab* or *depth*", heading)
 				case mark[1] == "core":
-					core += words(body)
+					core += countWords(body)
 				}
 			}
 			if core > coreWords {

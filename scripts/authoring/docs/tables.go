@@ -33,27 +33,27 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 }
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
-func makeTable(h *layout, page, name string) ([]string, error) {
+func makeTable(l *layout, page, name string) ([]string, error) {
 	if build, known := houseTables[name]; known {
-		made, err := build(h, page)
+		table, err := build(l, page)
 		if err != nil {
 			return nil, err
 		}
-		return made.lines(), nil
+		return table.lines(), nil
 	}
 	build, known := tables[name]
 	if !known {
 		return nil, unknown("table", name, slices.AppendSeq(slices.Collect(maps.Keys(tables)), maps.Keys(houseTables)))
 	}
-	list, err := manifest.Load(h.root)
+	list, err := manifest.Load(l.root)
 	if err != nil {
 		return nil, fmt.Errorf("there is no list of labs to make this table from: %w", err)
 	}
-	made, err := build(h.root, page, list)
+	table, err := build(l.root, page, list)
 	if err != nil {
 		return nil, err
 	}
-	return made.lines(), nil
+	return table.lines(), nil
 }
 
 // unknown returns the error for a page that names a table or a diagram which does not exist.

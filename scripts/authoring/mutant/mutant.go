@@ -85,19 +85,19 @@ func (l *List) problems() []error {
 	case l.Skeleton.Outcome == "":
 		problems = append(problems, l.Skeleton.check("the skeleton"))
 	case len(l.Skeleton.Fails) > 0:
-		problems = append(problems, errors.New("the skeleton is not graded, so that it fails no checks: leave out one of fails and outcome"))
+		problems = append(problems, errors.New("the skeleton is not graded, so it fails no checks: leave out fails or outcome"))
 	}
 	seen := map[string]bool{}
 	for _, m := range l.Mutants {
 		if seen[m.Name] {
-			problems = append(problems, fmt.Errorf("the mutant %s is there twice", m.Name))
+			problems = append(problems, fmt.Errorf("the mutant %s is listed twice", m.Name))
 		}
 		seen[m.Name] = true
 		if m.Misconception == "" {
-			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what a student gets wrong", m.Name))
+			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: describe in one sentence what a student gets wrong", m.Name))
 		}
 		if len(m.Edits) == 0 {
-			problems = append(problems, fmt.Errorf("the mutant %s has no edits: then it is the solution", m.Name))
+			problems = append(problems, fmt.Errorf("the mutant %s has no edits, so it is the solution", m.Name))
 		}
 		problems = append(problems, m.check())
 	}
@@ -111,7 +111,7 @@ func (m *Mutant) check() error {
 	subject := "the mutant " + m.Name
 	if m.Outcome != "" {
 		if m.Outcome != crashed || len(m.Fails) > 0 || m.Torture != "" {
-			return fmt.Errorf("%s has an outcome: a mutant is graded, or it is crashed and has neither fails nor torture", subject)
+			return fmt.Errorf("%s has an outcome: the only outcome of a mutant is crashed, without fails and torture", subject)
 		}
 		return nil
 	}
@@ -119,7 +119,7 @@ func (m *Mutant) check() error {
 		return m.Expectation.check(subject)
 	}
 	if len(m.Fails) > 0 {
-		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out one of fails and torture", subject)
+		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out fails or torture", subject)
 	}
 	if _, err := regexp.Compile(m.Torture); err != nil {
 		return fmt.Errorf("%s: the expression for the torture: %w", subject, err)
@@ -129,7 +129,7 @@ func (m *Mutant) check() error {
 
 func (e Expectation) check(subject string) error {
 	if len(e.Fails) == 0 {
-		return fmt.Errorf("%s fails no check: then it proves nothing", subject)
+		return fmt.Errorf("%s fails no check, so it proves nothing", subject)
 	}
 	var problems []error
 	for id, pattern := range e.Fails {
@@ -139,9 +139,9 @@ func (e Expectation) check(subject string) error {
 	}
 	switch _, fails := e.Fails[e.Explained]; {
 	case e.Explained != "" && !fails:
-		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", subject, e.Explained))
+		problems = append(problems, fmt.Errorf("%s: %s is explained, but does not fail: name a check that fails", subject, e.Explained))
 	case e.Explained == "" && len(e.Fails) > 1:
-		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first",
+		problems = append(problems, fmt.Errorf("%s fails %d checks: name the one that a student is shown first in explained",
 			subject, len(e.Fails)))
 	}
 	return errors.Join(problems...)
@@ -154,7 +154,7 @@ func (e Expectation) Deviations(result *report.Report) []string {
 	var all []string
 	if e.Outcome != "" {
 		if string(result.Outcome) != e.Outcome {
-			all = append(all, fmt.Sprintf("the outcome is %s, and must be %s", result.Outcome, e.Outcome))
+			all = append(all, fmt.Sprintf("the outcome is %s, want %s", result.Outcome, e.Outcome))
 		}
 		return all
 	}
@@ -173,16 +173,16 @@ func (e Expectation) Deviations(result *report.Report) []string {
 		switch {
 		case must && check.Status == report.Failed:
 			if !regexp.MustCompile(pattern).MatchString(check.Observed) {
-				all = append(all, fmt.Sprintf("%s fails for another reason than %q:\n%s", check.ID, pattern, explain(check)))
+				all = append(all, fmt.Sprintf("%s fails for a reason other than %q:\n%s", check.ID, pattern, explain(check)))
 			}
 		case must:
-			all = append(all, fmt.Sprintf("%s must fail and was %s %s", check.ID, check.Status, check.Reason))
+			all = append(all, fmt.Sprintf("%s must fail, but it was %s %s", check.ID, check.Status, check.Reason))
 		case check.Status == report.Failed:
 			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
 		}
 	}
 	if explained := result.Explained(); explained != nil && e.Explained != "" && explained.ID != e.Explained {
-		all = append(all, fmt.Sprintf("%s is explained first, and must be %s", explained.ID, e.Explained))
+		all = append(all, fmt.Sprintf("%s is explained first, want %s", explained.ID, e.Explained))
 	}
 	return all
 }
@@ -215,7 +215,7 @@ func (m *Mutant) Apply(dir string) error {
 // solution has changed, and the mutant must change, too.
 func (e Edit) Apply(content []byte) ([]byte, error) {
 	if n := bytes.Count(content, []byte(e.Find)); e.Find == "" || n != 1 {
-		return nil, fmt.Errorf("its text to find is in %s %d times and must be there once; has the solution changed?", e.File, n)
+		return nil, fmt.Errorf("the text to find occurs %d times in %s, and must occur once; has the solution changed?", n, e.File)
 	}
 	return bytes.Replace(content, []byte(e.Find), []byte(e.Replace), 1), nil
 }

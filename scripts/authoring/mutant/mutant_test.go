@@ -44,7 +44,7 @@ func TestMutantListErrors(t *testing.T) {
 		{
 			"a skeleton that can't be graded and fails a check",
 			`fails: {served: "no such kind"}`, `{outcome: not-started, fails: {served: x}}`,
-			"the skeleton is not graded, so that it fails no checks",
+			"the skeleton is not graded, so it fails no checks",
 		},
 		{"a mutant that ends by itself", `fails: {toppings: "is 0$"}`, "outcome: crashed", ""},
 		{"a mutant that does not start", `fails: {toppings: "is 0$"}`, "outcome: not-started", "the mutant no-toppings has an outcome"},
@@ -58,18 +58,18 @@ func TestMutantListErrors(t *testing.T) {
 		{
 			"several, of which none is explained",
 			`fails: {toppings: "is 0$"}`, `fails: {toppings: "is 0$", served: x}`,
-			"the mutant no-toppings fails 2 checks: say with explained which of them",
+			"the mutant no-toppings fails 2 checks: name the one that a student is shown first in explained",
 		},
 		{
 			"one that is explained and does not fail",
 			`fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  explained: served",
-			"served is explained, and does not fail",
+			"served is explained, but does not fail",
 		},
 		{"one that only the torture finds", `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, ""},
 		{
 			"one that a check finds, and the torture as well",
 			`  fails: {toppings: "is 0$"}`, "  fails: {toppings: x}\n  torture: y",
-			"the mutant no-toppings fails checks, so it need not be tortured: leave out one of fails and torture",
+			"the mutant no-toppings fails checks, so it need not be tortured: leave out fails or torture",
 		},
 		{
 			"an invalid expression for the torture",
@@ -79,7 +79,7 @@ func TestMutantListErrors(t *testing.T) {
 		{"a torture without an expectation", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
 		{"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`, `unknown field "torture"`},
 		{"two of a name", "mutants:", `mutants:
-- {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is there twice"},
+- {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is listed twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,9 +143,9 @@ func TestApplyErrors(t *testing.T) {
 		edit Edit
 		want string
 	}{
-		{"text that does not occur", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: its text to find is in shop.go 0 times"},
-		{"text that occurs twice", Edit{"shop.go", "toppings", "0"}, "edit 1: its text to find is in shop.go 2 times"},
-		{"no text", Edit{"shop.go", "", "0"}, "must be there once"},
+		{"text that does not occur", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: the text to find occurs 0 times in shop.go"},
+		{"text that occurs twice", Edit{"shop.go", "toppings", "0"}, "edit 1: the text to find occurs 2 times in shop.go"},
+		{"no text", Edit{"shop.go", "", "0"}, "must occur once"},
 		{"a missing file", Edit{"store.go", "len", "0"}, "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

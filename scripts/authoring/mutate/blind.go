@@ -64,7 +64,7 @@ func ReadBlind(file, solution string) (*BlindSet, error) {
 	seen := map[string]bool{}
 	for _, one := range set.all() {
 		if seen[one.Name] {
-			problems = append(problems, fmt.Errorf("%s is there twice", one.Name))
+			problems = append(problems, fmt.Errorf("%s is listed twice", one.Name))
 		}
 		seen[one.Name] = true
 		problems = append(problems, one.check(solution))
@@ -83,7 +83,7 @@ func (b *Blind) check(solution string) error {
 	case b.Name == "" || b.Mistake == "" && b.Why == "":
 		return fmt.Errorf("an entry lacks a name, or both mistake and why (%q)", b.Name)
 	case len(b.Edits) == 0:
-		return fmt.Errorf("%s has no edits: then it is the solution", b.Name)
+		return fmt.Errorf("%s has no edits, so it is the solution", b.Name)
 	case (b.Verdict == "") != (b.Reason == ""):
 		return fmt.Errorf("%s has one of verdict and reason: add the other one", b.Name)
 	case b.Verdict != "" && b.Verdict != Equivalent && b.Verdict != Gap:

@@ -91,9 +91,9 @@ func TestInvalidBlindSetIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, with, want string }{
 		"a text that is not there": {
 			"find: hello, replace: HELLO", "find: goodbye, replace: HELLO",
-			"shouts: its text to find is in a.txt 0 times",
+			"shouts: the text to find occurs 0 times in a.txt",
 		},
-		"a name twice":     {"name: sings", "name: shouts", "shouts is there twice"},
+		"a name twice":     {"name: sings", "name: shouts", "shouts is listed twice"},
 		"no edits":         {"  edits: [{file: a.txt, find: hello, replace: la la}]", "", "sings has no edits"},
 		"a verdict alone":  {"  reason: Indeed nobody does.\n", "", "whispers has one of verdict and reason"},
 		"another verdict":  {"verdict: equivalent", "verdict: torture", `whispers has the verdict "torture"`},

@@ -44,7 +44,7 @@ func TestSurvivorListErrors(t *testing.T) {
 		{
 			"one of them twice", "survivors:",
 			`survivors: [{id: "ID", mutant: "MUTANT", verdict: gap, reason: x}, {id: "ID", mutant: "MUTANT", verdict: gap, reason: x}]`,
-			"is there twice",
+			"is listed twice",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -110,11 +110,11 @@ func Generate(ctx context.Context, solution string) ([]Mutant, error) {
 		for _, problem := range pkg.Errors {
 			wrong = append(wrong, problem)
 		}
-		made, err := generate(solution, set, pkg, keep)
+		mutants, err := generate(solution, set, pkg, keep)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, made...)
+		all = append(all, mutants...)
 	}
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("loading the solution %s: %w", solution, errors.Join(wrong...))

@@ -60,14 +60,14 @@ func (s *source) replaceOffsets(operator Operator, offset, end int, text string)
 		before = comment.ReplaceAllString(before, "")
 	}
 	s.mutants = append(s.mutants, Mutant{
-		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.in(offset), Operator: operator,
+		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.declarationAt(offset), Operator: operator,
 		Before: oneLine(before), After: oneLine(text), offset: offset,
 		original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
 	})
 }
 
-// in returns the name of the innermost declaration around an offset.
-func (s *source) in(offset int) (name string) {
+// declarationAt returns the name of the innermost declaration around an offset.
+func (s *source) declarationAt(offset int) (name string) {
 	for _, d := range s.declared {
 		if d.from <= offset && offset < d.to {
 			name = d.name // nested declarations come later

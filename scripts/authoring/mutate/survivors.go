@@ -61,7 +61,7 @@ func Survivors(solution string, mutants []Mutant) (map[string]Survivor, error) {
 	var problems []error
 	for _, survivor := range list.Survivors {
 		if _, twice := byID[survivor.ID]; twice {
-			problems = append(problems, fmt.Errorf("the mutant %s is there twice", survivor.ID))
+			problems = append(problems, fmt.Errorf("the mutant %s is listed twice", survivor.ID))
 		}
 		byID[survivor.ID] = survivor
 		problems = append(problems, survivor.check(mutants))

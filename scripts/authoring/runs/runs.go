@@ -121,7 +121,7 @@ func (r *Run) Keep(root string, graded *report.Report) error {
 	kept.Sanitize()
 	kept.Timeline = kept.Timeline[:min(maxTimeline, len(kept.Timeline))]
 	if wrong := r.deviations(&kept); len(wrong) > 0 {
-		return fmt.Errorf("%s of %s was not graded as %s/%s says: %s", r.Name, r.Lab.Name, r.Lab.Name, mutant.File, strings.Join(wrong, "; "))
+		return fmt.Errorf("%s of %s was not graded as %s/%s requires: %s", r.Name, r.Lab.Name, r.Lab.Name, mutant.File, strings.Join(wrong, "; "))
 	}
 	data, err := kept.JSON()
 	if err != nil {

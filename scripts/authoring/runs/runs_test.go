@@ -56,12 +56,12 @@ func TestStaleRecordingIsFound(t *testing.T) {
 	}{
 		{"as it is", "", func(*report.Report) {}},
 		{"another check failed", "must not fail", func(r *report.Report) { r.Checks[0].Status = report.Failed }},
-		{"nothing failed", "must fail and was passed", func(r *report.Report) {
+		{"nothing failed", "must fail, but it was passed", func(r *report.Report) {
 			for i := range r.Checks {
 				r.Checks[i].Status = report.Passed
 			}
 		}},
-		{"another reason", "fails for another reason than", func(r *report.Report) {
+		{"another reason", "fails for a reason other than", func(r *report.Report) {
 			for i := range r.Checks {
 				r.Checks[i].Observed = "the moon is full"
 			}

@@ -116,7 +116,7 @@ func (p *Project) checkDomain() error {
 
 func (p *Project) checkGroup() error {
 	if p.Group == "" {
-		return errors.New("--group is missing: add what stands before the domain in the API's group, as in --group apps")
+		return errors.New("--group is missing: add the part of the API's group before the domain, as in --group apps")
 	}
 	if len(validation.IsDNS1123Subdomain(p.Group)) > 0 || p.Group[0] < 'a' {
 		return fmt.Errorf("--group %q can't be a group: write small letters, digits and -, with a letter first, as in --group apps", p.Group)

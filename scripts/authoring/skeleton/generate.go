@@ -71,14 +71,14 @@ func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, di
 	if err := checkEmpty(dir); err != nil {
 		return err
 	}
-	made, err := g.skeletonFiles(lab, files, sources)
+	skeleton, err := g.skeletonFiles(lab, files, sources)
 	if err != nil {
 		return err
 	}
-	if err := writeFiles(dir, made); err != nil {
+	if err := writeFiles(dir, skeleton); err != nil {
 		return err
 	}
-	for _, f := range made {
+	for _, f := range skeleton {
 		if path.Ext(f.name) == ".go" {
 			if err := fixImports(lab, f, filepath.Join(dir, filepath.FromSlash(f.name))); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*S
 	if err != nil {
 		return nil, err
 	}
-	var made []file
+	var skeleton []file
 	task := false
 	for _, f := range files {
 		switch {
@@ -185,18 +185,18 @@ func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*S
 			continue
 		case f.name == "TASK.md":
 			task = true
-			made = append(made, file{name: "README.md", content: f.content, mode: f.mode})
+			skeleton = append(skeleton, file{name: "README.md", content: f.content, mode: f.mode})
 			continue
 		}
 		if source, text := sources[f.name]; text {
 			f.content = bytes.ReplaceAll(source.Skeleton(g.Done), []byte(solutionsPath), []byte(labsPath))
 		}
-		made = append(made, f)
+		skeleton = append(skeleton, f)
 	}
 	if !task {
 		return nil, fmt.Errorf("%s is missing: it becomes the README.md of the lab", solutionPath(lab, "TASK.md"))
 	}
-	return made, nil
+	return skeleton, nil
 }
 
 // fixImports removes the imports that only the removed code needed, and formats the file.

@@ -106,7 +106,7 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	if err := install(ctx, runner, source, progress); err != nil {
 		return err
 	}
-	input, err := only(decks, source, runner.Dir())
+	input, err := copyDecks(decks, source, runner.Dir())
 	if err != nil {
 		return err
 	}
@@ -136,10 +136,10 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	return nil
 }
 
-// only copies the decks into a folder of their own, because Marp takes every Markdown file of a folder for a deck,
-// including the README. The copies have no markers of code (see package docs), because Marp takes every comment that is
-// not a setting for a note.
-func only(decks []string, source, dir string) (string, error) {
+// copyDecks copies the decks into a separate folder, because Marp treats every Markdown file of a folder as a deck,
+// including the README. The copies have no markers of code (see package docs), because Marp treats every comment that
+// is not a setting as a note.
+func copyDecks(decks []string, source, dir string) (string, error) {
 	input := filepath.Join(dir, "decks")
 	if err := os.Mkdir(input, 0o755); err != nil {
 		return "", err

@@ -77,7 +77,7 @@ func number(t *testing.T, text string) int {
 }
 
 // A lecture takes 90 minutes. The note of each slide begins with the slide's share of them.
-func TestTheNotesAddUpToALecture(t *testing.T) {
+func TestNotesFillLecture(t *testing.T) {
 	for _, name := range decks(t) {
 		if ends := clock(t, name); ends[len(ends)-1] != 90 {
 			t.Errorf("the notes of %s add up to %d minutes, want 90", name, ends[len(ends)-1])
@@ -220,7 +220,7 @@ func TestCodeFromFilesFitsItsSlide(t *testing.T) {
 
 // Marp takes every comment for a speaker's note, so Marp must not see the markers.
 func TestMarkersAreNotSpeakerNotes(t *testing.T) {
-	input, err := only(decks(t), Source(root), t.TempDir())
+	input, err := copyDecks(decks(t), Source(root), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

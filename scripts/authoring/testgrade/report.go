@@ -16,7 +16,7 @@ import (
 func Blank(o *Options) *report.Tests {
 	return &report.Tests{
 		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
-		Outcome: report.Unfinished, Reason: "the run has not ended: it still goes on, or it was killed",
+		Outcome: report.Unfinished, Reason: "the run has not ended: it is still running, or it was killed",
 	}
 }
 

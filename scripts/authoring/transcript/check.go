@@ -79,7 +79,7 @@ func check(page string, blocks []Block, entries []Entry) error {
 		}
 		for _, printed := range block.Printed {
 			if line := shows(printed.Lines, own); line != "" {
-				problem(printed.Line, "the commands above do not print this line at this place, %s says: %s", File(page), strings.TrimSpace(line))
+				problem(printed.Line, "the commands above do not print this line here, %s has: %s", File(page), strings.TrimSpace(line))
 			}
 		}
 	}

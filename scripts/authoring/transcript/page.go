@@ -139,7 +139,7 @@ func (r *pageReader) mark(block *ast.HTMLBlock) {
 
 func (r *pageReader) printed(line int, lines []string) {
 	if len(r.blocks) == 0 {
-		r.problem(line, "no block of commands stands above this one, which shows what commands print")
+		r.problem(line, "this block shows output, but no block of commands precedes it")
 		return
 	}
 	above := &r.blocks[len(r.blocks)-1]

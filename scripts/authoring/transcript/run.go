@@ -198,7 +198,7 @@ func record(root, page string, want, got []Entry, folders ...string) error {
 	for i, entry := range got {
 		same := slices.IndexFunc(want, entry.isOf)
 		if same < 0 {
-			entries[i] = entry.without(folders).recorded()
+			entries[i] = entry.redact(folders).recorded()
 			continue
 		}
 		entries[i] = want[same]
@@ -213,8 +213,8 @@ func record(root, page string, want, got []Entry, folders ...string) error {
 // isOf reports whether a transcript's entry matches this one.
 func (e Entry) isOf(want Entry) bool { return want.matches(e) }
 
-// without removes texts from the output of the command.
-func (e Entry) without(texts []string) Entry {
+// redact removes texts from the output of the command.
+func (e Entry) redact(texts []string) Entry {
 	lines := make([]string, len(e.Lines))
 	for i, line := range e.Lines {
 		for _, text := range texts {
@@ -252,5 +252,5 @@ func difference(want, got Entry) string {
 		_, text, _ := strings.Cut(string(Format("", []Entry{entry})), "\n\n")
 		return text
 	}
-	return fmt.Sprintf("the page's transcript says:\n%s\nit is:\n%s", show(want), show(got))
+	return fmt.Sprintf("the page's transcript has:\n%s\nit is:\n%s", show(want), show(got))
 }

@@ -99,7 +99,7 @@ func TestMarkerErrorsHaveLineNumbers(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"<!-- not run -->\n~~~sh\ntrue\n~~~", ":1: write <!-- not run: the reason -->"},
 		{"<!-- interrupt -->\n\nNext.\n", ":1: <!-- interrupt --> must stand directly above a block"},
-		{"<!-- printed -->\n~~~\nx\n~~~", ":3: no block of commands stands above"},
+		{"<!-- printed -->\n~~~\nx\n~~~", ":3: this block shows output, but no block of commands precedes"},
 		{"~~~sh\nif true\n~~~", ":2: the shell does not understand this block"},
 		{"<!-- not run: no -->\n~~~sh\ntrue\n~~~\n\n<!-- printed -->\n~~~\nx\n~~~", ":8: the commands above are not run"},
 		{"<!-- run before: true -->\n~~~go\nx\n~~~", ":1: <!-- run before --> must stand directly above"},
@@ -197,8 +197,8 @@ func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 		"one more":        {string(right) + "\n$ true\n", "has a command that the page does not have: true"},
 		"other output": {
 			strings.ReplaceAll(string(right), "  b", "  c"),
-			":8: the commands above do not print this line at this place, " +
-				"docs/transcripts/01-toys.txt says: b",
+			":8: the commands above do not print this line here, " +
+				"docs/transcripts/01-toys.txt has: b",
 		},
 	} {
 		root := page(t, text)
@@ -238,7 +238,7 @@ func TestRecordAndComparePage(t *testing.T) {
 		t.Fatalf("recorded: %+v", entries)
 	}
 	out, err := run(Options{})
-	if err == nil || !strings.Contains(out, "the page's transcript says:\n$ echo") || strings.Contains(out, "$ pwd") {
+	if err == nil || !strings.Contains(out, "the page's transcript has:\n$ echo") || strings.Contains(out, "$ pwd") {
 		t.Errorf("a different number was accepted: %v\n%s", err, out)
 	}
 	entries[0].Lines[0] = "… of …"

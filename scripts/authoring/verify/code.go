@@ -25,7 +25,7 @@ var sharedCache = "GOFLAGS=-mod=readonly " + strings.Join(gobuild.Flags, " ")
 
 var packageComments = Check{
 	Name:     "package-comments",
-	Sentence: "every package of scripts and clusters has a comment that says what it is for",
+	Sentence: "every package of scripts and clusters has a comment that states its purpose",
 	Find: func(_ context.Context, r *Repository) ([]Finding, error) {
 		folders, err := docs.Undocumented(r.Root)
 		var findings []Finding

@@ -204,17 +204,17 @@ func (r *Repository) eachStale(ctx context.Context, g generation, do func(name s
 		if err := g.run(ctx, scratch); err != nil {
 			return fmt.Errorf("generating the files of %s: %w", dir, err)
 		}
-		made, err := generatedBelow(scratch, g.generated)
+		generated, err := generatedBelow(scratch, g.generated)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if g.generated(name) && !slices.Contains(made, name) {
-				made = append(made, name)
+			if g.generated(name) && !slices.Contains(generated, name) {
+				generated = append(generated, name)
 			}
 		}
-		slices.Sort(made)
-		for _, name := range made {
+		slices.Sort(generated)
+		for _, name := range generated {
 			have, err := r.read(path.Join(dir, name))
 			if err != nil {
 				return err
@@ -235,18 +235,18 @@ func (r *Repository) eachStale(ctx context.Context, g generation, do func(name s
 }
 
 func generatedBelow(dir string, generated func(name string) bool) ([]string, error) {
-	var made []string
+	var names []string
 	err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		relative, err := filepath.Rel(dir, name)
 		if relative = filepath.ToSlash(relative); generated(relative) {
-			made = append(made, relative)
+			names = append(names, relative)
 		}
 		return err
 	})
-	return made, err
+	return names, err
 }
 
 var sharedFiles = Check{

@@ -190,7 +190,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/mutants.yaml", "find: return true", "find: return yes")
 			},
-			check: "mutants", want: "the mutant closed does not apply: edit 1: its text to find is in shop.go 0 times", byHand: true,
+			check: "mutants", want: "the mutant closed does not apply: edit 1: the text to find occurs 0 times in shop.go", byHand: true,
 		},
 		{
 			name: "a mutant of the lab's part",
@@ -211,7 +211,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/mutants.yaml", `{open: "closed"}`, `{}`)
 			},
-			check: "mutants", want: "the mutant closed fails no check: then it proves nothing", byHand: true,
+			check: "mutants", want: "the mutant closed fails no check, so it proves nothing", byHand: true,
 		},
 	}
 	ordered := os.DirFS(inOrder(t))

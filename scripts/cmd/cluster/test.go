@@ -74,7 +74,7 @@ func testKind(ctx context.Context, env *environment.Environment, image string, o
 func testContext(ctx context.Context, env *environment.Environment, name, image string, only []string) error {
 	if image == "" {
 		return errors.New("--context needs --image: push " + connectivity.Image +
-			" (`cluster images` says whether it is built) where that cluster can pull it, and name it")
+			" (`cluster images` shows whether it is built) where that cluster can pull it, and name it")
 	}
 	cluster, err := existing.Open(ctx, "", name)
 	if err != nil {

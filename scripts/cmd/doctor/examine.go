@@ -98,7 +98,7 @@ func goFound(root string) Finding {
 	}
 	found := version.FindStringSubmatch(have)
 	if found == nil {
-		return bad(allLabs, fmt.Sprintf("%s says that its version is %q", path, have), "Install it from go.dev/dl.")
+		return bad(allLabs, fmt.Sprintf("%s reports the version %q", path, have), "Install it from go.dev/dl.")
 	}
 	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // the pattern has matched digits
 	if number(found[1]) < number(wanted[1]) || found[1] == wanted[1] && number(found[2]) < number(wanted[2]) {

@@ -30,13 +30,13 @@ const acmeTimeout = 2 * time.Minute
 
 // acmeFlags name the cluster and the ACME server.
 type acmeFlags struct {
-	where      deployFlags
+	flags      deployFlags
 	kubeconfig string
 	server     string
 }
 
 func (f *acmeFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.where.where.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
+	command.Flags().StringVar(&f.flags.placement.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster of this kubeconfig's current context instead")
 	command.Flags().StringVar(&f.server, "server", "", "the directory URL of a public ACME server; default: the cluster's Pebble")
 }
@@ -120,7 +120,7 @@ func (f *acmeFlags) config(ctx context.Context) (*rest.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		target, err := f.where.target(repo)
+		target, err := f.flags.target(repo)
 		if err != nil {
 			return nil, err
 		}

@@ -34,8 +34,8 @@ type choice struct {
 	// Out is the folder of its reports.
 	Out string
 
-	// where is the cluster for grading.
-	where clusterFlags
+	// placement is the cluster for grading.
+	placement clusterFlags
 
 	solution, foreign bool
 }
@@ -125,15 +125,15 @@ func (c *choice) command(name string) string {
 		text += " --main " + c.Main
 	}
 	switch {
-	case c.where.pod:
+	case c.placement.pod:
 		text += " --pod"
-	case c.where.process:
+	case c.placement.process:
 		text += " --process"
 	}
-	if !c.where.embedded() {
-		text += " --cluster " + c.where.cluster
-		if c.where.address != "" {
-			text += " --address " + c.where.address
+	if !c.placement.embedded() {
+		text += " --cluster " + c.placement.cluster
+		if c.placement.address != "" {
+			text += " --address " + c.placement.address
 		}
 	}
 	return text
@@ -173,7 +173,7 @@ func (c *choice) screen(file string) terminal.Options {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
 		}
 	}
-	if !c.where.embedded() && options.Commands.Grade != "" {
+	if !c.placement.embedded() && options.Commands.Grade != "" {
 		options.Commands.Grade = c.command("grade")
 	}
 	options.Commands.Replay = c.command("grade")
@@ -182,7 +182,7 @@ func (c *choice) screen(file string) terminal.Options {
 	}
 	switch {
 	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
-	case c.foreign || !c.where.embedded():
+	case c.foreign || !c.placement.embedded():
 		options.Commands.Torture = c.command("torture")
 	default:
 		options.Commands.Torture = fmt.Sprintf("make torture-%d", n)

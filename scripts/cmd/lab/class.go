@@ -65,7 +65,7 @@ func classCommand() *cobra.Command {
 			"later, it grades what is new or different, and what had no grade because of the machine.\n\n" +
 			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. " +
 			"The exit code is 0 only if nothing was left without a\n" +
-			"grade for a reason that is not the student's. docs/guides/classrooms.md goes from a roster to published grades.",
+			"grade for a reason that is not the student's. docs/guides/classrooms.md explains the steps from a roster to published grades.",
 		Example: "  lab class --lab 2 ~/Downloads/submissions\n  lab class --lab 2,3 roster.csv --rules class.yaml\n" +
 			"  lab class --lab 2 ~/Downloads/submissions.csv --slots 6 --out ~/course/lab-2",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ type clusterFlags struct {
 
 func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 	f.registerCluster(command, otherwise)
-	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and where labs.yaml says so)")
+	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and if labs.yaml requires it)")
 	command.Flags().BoolVar(&f.process, "process", false, "run the operator as a process of this machine (default: elsewhere)")
 	cli.Exclusive(command, "pod", "process")
 }

@@ -220,13 +220,13 @@ func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error 
 	if err != nil {
 		return err
 	}
-	made, err := c.EnsureImages(ctx, wanted)
+	built, err := c.EnsureImages(ctx, wanted)
 	if err != nil {
 		return err
 	}
 	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
 	spinner := progress.Start(os.Stderr, "load the images of the tests into the nodes")
-	if err := nodes.LoadImages(ctx, made...); err != nil {
+	if err := nodes.LoadImages(ctx, built...); err != nil {
 		spinner.Fail()
 		return err
 	}

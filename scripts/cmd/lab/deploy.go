@@ -20,13 +20,13 @@ const onPlayground = "playground"
 
 // deployFlags are the common flags of the commands in a lab's Makefile.
 type deployFlags struct {
-	dir   string
-	where clusterFlags
+	dir       string
+	placement clusterFlags
 }
 
 func (f *deployFlags) register(command *cobra.Command) {
 	f.registerDir(command)
-	command.Flags().StringVar(&f.where.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
+	command.Flags().StringVar(&f.placement.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 }
 
 func (f *deployFlags) registerDir(command *cobra.Command) {
@@ -41,16 +41,16 @@ func (f *deployFlags) operator(repo *checkout.Checkout) *playground.Operator {
 
 // target returns the selected cluster.
 func (f *deployFlags) target(repo *checkout.Checkout) (playground.Target, error) {
-	if f.where.cluster == onPlayground {
+	if f.placement.cluster == onPlayground {
 		return playground.Target{}, nil
 	}
-	on, name, err := f.where.parse()
+	on, name, err := f.placement.parse()
 	if err != nil || on != onKind {
 		return playground.Target{}, fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, "+
-			"since only there an image can be loaded into the nodes without a registry", f.where.cluster)
+			"since only there an image can be loaded into the nodes without a registry", f.placement.cluster)
 	}
 	return playground.Target{Kind: name, Find: func(ctx context.Context) (string, error) {
-		target, _, err := f.where.existingCluster(ctx, repo)
+		target, _, err := f.placement.existingCluster(ctx, repo)
 		return target.File, err
 	}}, nil
 }

@@ -158,8 +158,8 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	wantNothing(t, temporary)
 }
 
-// startUntil starts a command and reads its output until a line has these words. The rest stays unread.
-func startUntil(t *testing.T, c *exec.Cmd, words string) (output *bufio.Reader, seen string) {
+// startUntil starts a command and reads its output until a line contains the text. The rest stays unread.
+func startUntil(t *testing.T, c *exec.Cmd, text string) (output *bufio.Reader, seen string) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -172,17 +172,17 @@ func startUntil(t *testing.T, c *exec.Cmd, words string) (output *bufio.Reader, 
 	}
 	write.Close()
 	output = bufio.NewReader(read)
-	return output, readUntil(t, output, words)
+	return output, readUntil(t, output, text)
 }
 
-// readUntil reads until a line has these words, and returns what it read.
-func readUntil(t *testing.T, output *bufio.Reader, words string) (seen string) {
+// readUntil reads until a line contains the text, and returns what it read.
+func readUntil(t *testing.T, output *bufio.Reader, text string) (seen string) {
 	t.Helper()
-	for !strings.Contains(seen, words) {
+	for !strings.Contains(seen, text) {
 		line, err := output.ReadString('\n')
 		seen += line
 		if err != nil {
-			t.Fatalf("the command ended before it printed %q:\n%s", words, seen)
+			t.Fatalf("the command ended before it printed %q:\n%s", text, seen)
 		}
 	}
 	return seen

@@ -44,7 +44,7 @@ func TestStateExperimentDrawsCharts(t *testing.T) {
 	wantNothing(t, r.runs)
 }
 
-func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
+func TestInterruptedExperimentCleansUp(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	c, runs := command(t, newCheckout(t), "experiment", "state", "--objects", "1000000")

@@ -53,7 +53,7 @@ func findCommand() *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&write, "report", false,
-		"if there is none, also write a report of DIR that says why, for `lab report N --dir DIR`")
+		"if there is none, also write a report of DIR with the reason, for `lab report N --dir DIR`")
 	return command
 }
 

@@ -44,8 +44,8 @@ const (
 
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
-	var where clusterFlags
-	var how gradeOptions
+	var placement clusterFlags
+	var settings gradeOptions
 	var all, withoutNode bool
 	var step int
 	command := &cobra.Command{
@@ -57,14 +57,14 @@ func gradeCommand() *cobra.Command {
 			if !all {
 				return exactlyOneLab(command, args)
 			}
-			if len(args) > 0 || flags.dir != "" || how.gradescope != "" || command.Flags().Changed("step") || withoutNode {
+			if len(args) > 0 || flags.dir != "" || settings.gradescope != "" || command.Flags().Changed("step") || withoutNode {
 				return errors.New("--all grades all labs: leave out the lab, --dir, --step, --without-node and --gradescope")
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if all {
-				return gradeAll(command.Context(), flags, where)
+				return gradeAll(command.Context(), flags, placement)
 			}
 			chosen, err := flags.choose(args[0])
 			if err != nil {
@@ -79,23 +79,23 @@ func gradeCommand() *cobra.Command {
 				switch {
 				case command.Flags().Changed("step"):
 					return errors.New("--step and --without-node exclude each other: leave one of them out")
-				case how.gradescope != "":
+				case settings.gradescope != "":
 					return errors.New("--without-node gives no grade, and --gradescope writes one: leave one of them out")
-				case !where.embedded():
+				case !placement.embedded():
 					return errors.New("--without-node is about this machine, and --cluster names another cluster: leave one of them out")
 				}
 				if chosen.Lab, err = chosen.Lab.WithoutNode(); err != nil {
 					return err
 				}
 			}
-			chosen.where = where
-			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
+			chosen.placement = placement
+			if settings.start, settings.on, err = placement.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
 			}
 			if !command.Flags().Changed("seed") { // a repeated run has the order of the first one
-				how.first = chosen.toFix()
+				settings.first = chosen.toFix()
 			}
-			result, err := gradeOne(command.Context(), chosen, how)
+			result, err := gradeOne(command.Context(), chosen, settings)
 			if err != nil {
 				return &cli.CodeError{Err: err, Code: exitNoReport}
 			}
@@ -103,23 +103,23 @@ func gradeCommand() *cobra.Command {
 		},
 	}
 	flags.register(command)
-	where.register(command, "a fresh one, on this machine")
-	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	placement.register(command, "a fresh one, on this machine")
+	command.Flags().BoolVar(&settings.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
 	command.Flags().BoolVar(&withoutNode, "without-node", false,
 		"on a machine that can't run Pods: run only the checks that need no Pods, which gives no grade")
 	command.Flags().IntVar(&step, "step", 0, "run only the checks of the lab's steps up to this one (default: all)")
-	command.Flags().Uint32Var(&how.seed, "seed", 0,
+	command.Flags().Uint32Var(&settings.seed, "seed", 0,
 		"inject the same faults and play the same story as in an earlier run (default: a new seed)")
-	how.stories = 1
-	command.Flags().Var((*cli.Count)(&how.stories), "stories",
+	settings.stories = 1
+	command.Flags().Var((*cli.Count)(&settings.stories), "stories",
 		"how many stories to play, with this seed and those that follow")
-	command.Flags().Var(&how.sandbox, "sandbox",
+	command.Flags().Var(&settings.sandbox, "sandbox",
 		"sandbox for what the submission runs on this machine: as far as possible (auto), "+
 			"required (refuse to grade without all of it), or off")
-	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
-	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
-		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
+	command.Flags().StringVar(&settings.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
+	command.Flags().StringVar(&settings.visibility, "visibility", gradescope.Visibilities[0],
+		"gradescope: who can see it, and when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
 }
 
@@ -194,7 +194,7 @@ type gradeOptions struct {
 }
 
 // gradeOne grades the chosen submission, shows the progress, and writes the reports.
-func gradeOne(ctx context.Context, c *choice, how gradeOptions) (*report.Report, error) {
+func gradeOne(ctx context.Context, c *choice, settings gradeOptions) (*report.Report, error) {
 	if err := begin(c); err != nil {
 		return nil, err
 	}
@@ -202,16 +202,17 @@ func gradeOne(ctx context.Context, c *choice, how gradeOptions) (*report.Report,
 	if err != nil {
 		return nil, err
 	}
-	options.Seed, options.Stories, options.Start, options.On, options.First = how.seed, how.stories, how.start, how.on, how.first
-	options.Fetch, options.Sandbox = options.Fetch || how.fetch, how.sandbox
+	options.Seed, options.Stories, options.First = settings.seed, settings.stories, settings.first
+	options.Start, options.On = settings.start, settings.on
+	options.Fetch, options.Sandbox = options.Fetch || settings.fetch, settings.sandbox
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
-	screen.First = how.first
+	screen.First = settings.first
 	blank := grade.Blank(options, time.Now())
 	testgrade.Plan(blank, c.Lab)
 	live := terminal.NewLive(os.Stdout, blank, screen)
 	options.View = live
-	forGradescope := &resultsFile{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
-	if how.gradescope != "" {
+	forGradescope := &resultsFile{View: live, file: settings.gradescope, visibility: settings.visibility, soFar: blank}
+	if settings.gradescope != "" {
 		options.View = forGradescope
 	}
 	knownTests, err := c.takeKnownTests()
@@ -223,13 +224,13 @@ func gradeOne(ctx context.Context, c *choice, how gradeOptions) (*report.Report,
 	if notice := c.uncontained(result.Environment.Containment); notice != "" {
 		result.Notices = append(result.Notices, notice)
 	}
-	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
+	err = gradeOwnTests(ctx, c, options.View, result, settings, knownTests)
 	live.Close()
 	if errors.Is(context.Cause(ctx), errSaved) {
 		// There is no verdict, since the folder has changed since the run began.
 		return result, removeReports(c.Out, reportFiles...)
 	}
-	if how.gradescope != "" {
+	if settings.gradescope != "" {
 		err = forGradescope.finish(result, err)
 	}
 	if err := c.settle(result, err); err != nil {
@@ -264,7 +265,7 @@ func begin(c *choice) error {
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
 	testgrade.Plan(unfinished, c.Lab)
-	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it still goes on, or it was killed"
+	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it is still running, or it was killed"
 	return formats.Write(c.Out, *unfinished)
 }
 
@@ -272,7 +273,7 @@ func begin(c *choice) error {
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
-		Kubectl: c.ControlPlane.Path, System: c.where.system(c.Lab),
+		Kubectl: c.ControlPlane.Path, System: c.placement.system(c.Lab),
 		// Modules of the checkout's labs and solutions are downloaded automatically. Modules of other submissions are not.
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}
@@ -281,7 +282,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 			return options, err
 		}
 	}
-	if err = c.Prepare(ctx, c.where.withNode(c.Lab), c.Lab); err != nil {
+	if err = c.Prepare(ctx, c.placement.withNode(c.Lab), c.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
@@ -311,7 +312,7 @@ func writable(dir string) error {
 }
 
 // gradeAll grades all labs one after the other. The cluster for each lab starts while the previous lab is graded.
-func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
+func gradeAll(ctx context.Context, flags choiceFlags, placement clusterFlags) error {
 	repo, err := checkout.Find()
 	if err != nil {
 		return err
@@ -323,7 +324,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	if err != nil {
 		return err
 	}
-	if err := repo.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
+	if err := repo.Prepare(ctx, slices.ContainsFunc(all, placement.withNode), all...); err != nil {
 		return err
 	}
 	var reports []*report.Report
@@ -333,8 +334,8 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		if err != nil {
 			return err
 		}
-		chosen.where = where
-		start, on, err := where.start(ctx, repo, lab)
+		chosen.placement = placement
+		start, on, err := placement.start(ctx, repo, lab)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func helmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "helm ARGS…", GroupID: groupPlayground, Short: "Run helm against the playground", DisableFlagParsing: true,
 		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. It is built when it is first\n" +
-			"used, and stays beside lab as helm. What it keeps of repositories goes into .cache/helm.",
+			"used, and stays beside lab as helm. It caches repositories in .cache/helm.",
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
 			if err != nil {

@@ -59,7 +59,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&options.Domain, "domain", "", "the domain of the API's group, as lva.io")
-	command.Flags().StringVar(&options.Group, "group", "", "what stands before the domain in the API's group, as apps")
+	command.Flags().StringVar(&options.Group, "group", "", "the part of the API's group before the domain, such as apps")
 	command.Flags().StringVar(&options.Version, "version", "", "the version of the API, as v1alpha1")
 	command.Flags().StringVar(&options.Kind, "kind", "", "the kind, as WebApp")
 	command.Flags().StringVar(&options.Module, "repo", "", "the path of the Go module (default: DOMAIN/ and the folder's name)")

@@ -92,7 +92,7 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 }
 
 // A lab that is not built in parts is graded as a whole, and nothing is recorded.
-func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
+func TestWatchOfLabWithoutParts(t *testing.T) {
 	t.Parallel()
 	s := watchTarget{lab: &choice{
 		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},

@@ -215,7 +215,7 @@ func readOnly(t *testing.T, dir string, do func()) {
 }
 
 // The table of labs uses only reports that runs have written, not reports that a submission brought.
-func TestPlantedVerdictIsNotStanding(t *testing.T) {
+func TestPlantedVerdictIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{verdictDir, bestDir} {
 		c := planted(t, kept)

@@ -165,7 +165,7 @@ func statusCommand() *cobra.Command {
 func runCommand() *cobra.Command {
 	var dir, main string
 	var solution bool
-	var where clusterFlags
+	var placement clusterFlags
 	command := &cobra.Command{
 		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator against the playground, with its own role",
 		Long: "run installs the lab's API into the playground and runs its operator there until Ctrl-C, " +
@@ -196,11 +196,11 @@ func runCommand() *cobra.Command {
 				lab, dir = chosen.Lab, chosen.Dir
 			}
 			operator := operatorIn(repo, lab, dir, main)
-			if where.embedded() {
+			if placement.embedded() {
 				return operator.Run(command.Context())
 			}
 			return operator.RunShared(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
-				target, _, err := where.existingCluster(ctx, repo)
+				target, _, err := placement.existingCluster(ctx, repo)
 				return target, err
 			})
 		},
@@ -210,7 +210,7 @@ func runCommand() *cobra.Command {
 	command.Flags().StringVar(&main, "main", "", mainUsage)
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
 	cli.Exclusive(command, "dir", "solution")
-	where.registerCluster(command, "the playground")
+	placement.registerCluster(command, "the playground")
 	return command
 }
 

@@ -28,7 +28,7 @@ func recordCommand() *cobra.Command {
 		Use: "record [N…]", GroupID: groupMaintainers, Short: "Grade the runs that docs/runs shows, and keep their reports there",
 		Long: "record grades the skeleton, the mistake that docs/runs/mistakes.yaml names, " +
 			"and the solution of each lab, and keeps the reports in\n" +
-			"docs/runs. A run that is not graded as mutants.yaml says is not kept.",
+			"docs/runs. A run that is not graded as mutants.yaml requires is discarded.",
 		Example: "  lab record 3 --only mistake",
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, name := range only {

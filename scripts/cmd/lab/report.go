@@ -62,7 +62,7 @@ func reportCommand() *cobra.Command {
 	command.Flags().StringVar(&format, "format", formatTerminal, "terminal, "+formats.Names())
 	command.Flags().StringVarP(&output, "output", "o", "", "a file to write, instead of standard output")
 	command.Flags().StringVar(&visibility, "visibility", gradescope.Visibilities[0],
-		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
+		"gradescope: who can see it, and when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
 }
 

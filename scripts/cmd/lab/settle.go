@@ -60,7 +60,7 @@ func removeReports(dir string, names ...string) error {
 	}
 	for _, name := range names {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("removing what stands where the report goes: %w", err)
+			return fmt.Errorf("removing a file or folder at the report's path: %w", err)
 		}
 	}
 	return nil

@@ -166,7 +166,7 @@ func (c *choice) keepKnownTests(known *report.Tests) error {
 // because both would disturb each other. As long as neither the tests nor the tested code has changed, the verdict of
 // an earlier run counts, since a run takes a minute or more. known is the result of takeKnownTests.
 func gradeOwnTests(
-	ctx context.Context, c *choice, view grade.View, result *report.Report, how gradeOptions, known *report.Tests,
+	ctx context.Context, c *choice, view grade.View, result *report.Report, settings gradeOptions, known *report.Tests,
 ) error {
 	if c.Lab.OwnTests() != nil && !c.foreign {
 		if err := c.keepKnownTests(known); err != nil {
@@ -180,8 +180,8 @@ func gradeOwnTests(
 	began := time.Now()
 	view.StepStarted(ownTestsStep)
 	options := testgrade.Options{
-		Decide: true, Known: known, OnlyKnown: how.knownTests,
-		Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
+		Decide: true, Known: known, OnlyKnown: settings.knownTests,
+		Walled: settings.sandbox != grade.SandboxOff, Strict: settings.sandbox == grade.SandboxRequired,
 		Progress: func(what string, done, total int) {
 			if total > 0 {
 				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)
@@ -189,16 +189,16 @@ func gradeOwnTests(
 			view.StepProgress(ownTestsStep, what)
 		},
 	}
-	if err := prepareTests(ctx, c, &options, how.fetch); err != nil {
+	if err := prepareTests(ctx, c, &options, settings.fetch); err != nil {
 		return err
 	}
 	var tests *report.Tests
 	var err error
 	switch {
-	case how.knownTests && c.foreign:
+	case settings.knownTests && c.foreign:
 		tests = testgrade.Blank(&options)
 		tests.Reason = fmt.Sprintf("the tests of a folder outside of the checkout are run by `%s`", c.command("grade"))
-	case how.knownTests:
+	case settings.knownTests:
 		if tests = testgrade.Run(ctx, options); tests.Outcome == report.Unfinished {
 			tests.Reason += fmt.Sprintf(": `%s` grades them", c.command("tests"))
 		}
@@ -287,13 +287,13 @@ func printTests(w io.Writer, t *report.Tests, page string) {
 		fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
 	}
 	for _, r := range []struct {
-		where string
+		title string
 		run   *report.TestRun
 	}{{"your operator", t.Own}, {"ours", t.Ours}} {
 		if r.run == nil {
 			continue
 		}
-		fmt.Fprintf(w, "  on %-14s %s\n", r.where, r.run.Summary())
+		fmt.Fprintf(w, "  on %-14s %s\n", r.title, r.run.Summary())
 		for _, line := range r.run.Output {
 			fmt.Fprintf(w, "      %s\n", report.Safe(line))
 		}

@@ -120,7 +120,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: repo.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
 	file := filepath.Join(c.Out, report.TestsJSONFile)
 	// grade grades the submission, which writes planted into the folder while it runs. Empty: it writes nothing.
-	grade := func(how gradeOptions, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
+	grade := func(settings gradeOptions, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
 		t.Helper()
 		result = &report.Report{Outcome: outcome, MaxScore: 92}
 		if outcome == report.Graded {
@@ -136,7 +136,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 			}
 		}
 		var view steps
-		if err := gradeOwnTests(t.Context(), c, &view, result, how, known); err != nil {
+		if err := gradeOwnTests(t.Context(), c, &view, result, settings, known); err != nil {
 			t.Fatal(err)
 		}
 		return result, strings.Join(view, "; ")

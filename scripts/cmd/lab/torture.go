@@ -30,7 +30,7 @@ const tortureFile = "torture.json"
 
 func tortureCommand() *cobra.Command {
 	var flags choiceFlags
-	var where clusterFlags
+	var placement clusterFlags
 	var seed uint32
 	var random int
 	var fetch, scenes bool
@@ -54,15 +54,15 @@ func tortureCommand() *cobra.Command {
 				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
 			}
 			if chosen.Lab.Stage == manifest.Deployed {
-				return fmt.Errorf("the checks of lab %s deploy the operator, and nothing stands between it and the API server that could crash it: "+
+				return fmt.Errorf("the checks of lab %s deploy the operator, and no proxy between it and the API server could crash it: "+
 					"torture the labs that it starts from", chosen.Lab.Name)
 			}
-			chosen.where = where
+			chosen.placement = placement
 			return torture(command.Context(), chosen, seed, random, scenes, fetch)
 		},
 	}
 	flags.register(command)
-	where.register(command, "a fresh one, on this machine")
+	placement.register(command, "a fresh one, on this machine")
 	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
 	command.Flags().BoolVar(&scenes, "scenes", false,
 		"play the lab's scenes, too: mishaps that are rarer than those of the schedules (lab 3 has one)")
@@ -76,7 +76,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, scenes, fe
 	if err != nil {
 		return err
 	}
-	if options.Start, options.On, err = c.where.start(ctx, c.Checkout, c.Lab); err != nil {
+	if options.Start, options.On, err = c.placement.start(ctx, c.Checkout, c.Lab); err != nil {
 		return err
 	}
 	options.Seed, options.Scenes = seed, scenes

@@ -46,8 +46,8 @@ func unitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if controlPlane != "" && controlPlane != without && controlPlane != with {
-				return fmt.Errorf("--control-plane is %s or %s, and not %q", without, with, controlPlane)
+			if controlPlane != "" && controlPlane != withoutControlPlane && controlPlane != withControlPlane {
+				return fmt.Errorf("--control-plane is %s or %s, and not %q", withoutControlPlane, withControlPlane, controlPlane)
 			}
 			modules, err := repo.Modules()
 			if err != nil {
@@ -121,7 +121,7 @@ func unitCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
 	command.Flags().StringVar(&controlPlane, "control-plane", "",
-		"only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
+		"only packages whose tests are linked "+withControlPlane+" or "+withoutControlPlane+" a control plane (default: all)")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
 	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are unchanged since then are skipped")
 	command.Flags().BoolVar(&measuring, "measure", false, "print the time of each package, and the slowest tests")
@@ -153,10 +153,10 @@ func unchangedSolutions(ctx context.Context, repo *checkout.Checkout, modules []
 	return unchanged, nil
 }
 
-// with and without are the values of --control-plane.
+// withControlPlane and withoutControlPlane are the values of --control-plane.
 const (
-	with    = "with"
-	without = "without"
+	withControlPlane    = "with"
+	withoutControlPlane = "without"
 )
 
 // startsControlPlane are packages that start a control plane. A test program that is linked without them starts none.
@@ -189,7 +189,7 @@ func testedPackages(ctx context.Context, repo *checkout.Checkout, module, contro
 		starts := slices.ContainsFunc(words[1:], func(imported string) bool {
 			return slices.Contains(startsControlPlane, imported)
 		})
-		if starts == (controlPlane == with) {
+		if starts == (controlPlane == withControlPlane) {
 			packages = append(packages, name)
 		}
 	}

@@ -59,7 +59,7 @@ func watch(ctx context.Context, s watchTarget) error {
 	start := func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, c.ControlPlane) }
 	on := own.Start
 	switch {
-	case c.where.onNode(c.Lab):
+	case c.placement.onNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
 			return clusterWithNode(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
@@ -67,7 +67,7 @@ func watch(ctx context.Context, s watchTarget) error {
 			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) },
 				images.StoreOf(c.Root), c.ControlPlane.Path)
 		}
-	case c.where.withNode(c.Lab):
+	case c.placement.withNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
 			return clusterBeside(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
@@ -104,11 +104,11 @@ func watch(ctx context.Context, s watchTarget) error {
 		}
 		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
 		select {
-		case made := <-saves:
-			if made.Err != nil {
-				return &blindError{made.Err}
+		case save := <-saves:
+			if save.Err != nil {
+				return &blindError{save.Err}
 			}
-			fmt.Printf("%s was saved: grading again\n", made.File)
+			fmt.Printf("%s was saved: grading again\n", save.File)
 		case <-ctx.Done():
 			return cli.ErrReported
 		}
@@ -133,13 +133,13 @@ func gradeUntilSaved(
 	select {
 	case err := <-done:
 		return verdict, false, err
-	case made := <-saves:
+	case save := <-saves:
 		cancel(errSaved)
 		<-done //nolint:errcheck // the error describes an older version
-		if made.Err != nil {
-			return nil, true, &blindError{made.Err}
+		if save.Err != nil {
+			return nil, true, &blindError{save.Err}
 		}
-		fmt.Printf("\n%s was saved: grading again\n", made.File)
+		fmt.Printf("\n%s was saved: grading again\n", save.File)
 		return nil, true, nil
 	}
 }

@@ -128,7 +128,7 @@ func samples() map[string]report.Report {
 	timedOut.Seconds = 124.2
 	all["timed-out"] = timedOut
 
-	all["unfinished"] = ended(report.Unfinished, "the run has not ended: it still goes on, or it was killed")
+	all["unfinished"] = ended(report.Unfinished, "the run has not ended: it is still running, or it was killed")
 	all["interrupted"] = ended(report.Interrupted, "Ctrl-C ended the run")
 	all["error"] = ended(report.Error, "the API server was not ready within 30s: address already in use (this is not your operator's fault)")
 	return all

@@ -114,11 +114,11 @@ func deviations(result *report.Report, fails map[string]string) error {
 		reason, must := fails[check.ID]
 		switch failed := check.Status == report.Failed; {
 		case must && !failed:
-			problems = append(problems, fmt.Errorf("%s must fail and was %s", check.ID, check.Status))
+			problems = append(problems, fmt.Errorf("%s must fail, but it was %s", check.ID, check.Status))
 		case !must && failed:
 			problems = append(problems, fmt.Errorf("%s must not fail: %s", check.ID, check.Observed))
 		case must && !regexp.MustCompile(reason).MatchString(check.Observed):
-			problems = append(problems, fmt.Errorf("%s fails for another reason than %q: %s", check.ID, reason, check.Observed))
+			problems = append(problems, fmt.Errorf("%s fails for a reason other than %q: %s", check.ID, reason, check.Observed))
 		}
 	}
 	return errors.Join(problems...)

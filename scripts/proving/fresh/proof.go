@@ -99,7 +99,7 @@ func (r result) arrives(layers ...string) (err error) {
 		err = errors.Join(err, r.wantOutput("install programs that are ready ("+layer+"): done"))
 	}
 	for _, line := range compiled.FindAllString(r.output, -1) {
-		err = errors.Join(err, fmt.Errorf("it says %q, and everything arrives", line))
+		err = errors.Join(err, fmt.Errorf("the output has %q, but nothing must be compiled or downloaded", line))
 	}
 	return err
 }

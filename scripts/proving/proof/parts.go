@@ -388,7 +388,7 @@ func others() []Part {
 			"labs/01-icecream", "solutions/01-icecream", "solutions/02-reconciler",
 		},
 	}
-	steps := counts("steps", `^--- .*: as it must be, after `)
+	steps := counts("steps", `^--- .*: passed after `)
 	return []Part{
 		{
 			Name: "stalled-stop", Family: "stalled", Usual: 20 * time.Minute, Counts: passedTests,

@@ -413,12 +413,12 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 			fmt.Fprint(p.Out, progress.ClearLine)
 		}
 	}
-	began, over, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	began, done, stopped := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for ticker := time.NewTicker(pulse); ; {
 			select {
-			case <-over:
+			case <-done:
 				ticker.Stop()
 				return
 			case <-ticker.C:
@@ -428,7 +428,7 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 		}
 	}()
 	return func() {
-		close(over)
+		close(done)
 		<-stopped
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-func TestTheOldestProofIsFirst(t *testing.T) {
+func TestOldestProofIsFirst(t *testing.T) {
 	t.Parallel()
 	newState := func(name string, usual time.Duration, proven int) State {
 		s := State{Part: Part{Name: name, Usual: usual}}

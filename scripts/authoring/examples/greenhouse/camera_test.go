@@ -113,7 +113,7 @@ func isAppliedBy(object client.Object, manager string) bool {
 	})
 }
 
-func TestCameraConditionIsOfNewestSpec(t *testing.T) {
+func TestCameraConditionObservesNewestSpec(t *testing.T) {
 	t.Parallel()
 	available := appsv1.DeploymentStatus{ObservedGeneration: 4, Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},

@@ -120,7 +120,7 @@ func (s shop) Order(_ context.Context, key types.UID) (id string, err error) {
 	return id, err
 }
 
-func TestOneLampWhereverTheOperatorIsKilled(t *testing.T) {
+func TestKilledOperatorCreatesOneLamp(t *testing.T) {
 	t.Parallel()
 	const calls = 3 // the key, the order, its ID
 	killed := 0
@@ -146,7 +146,7 @@ func TestOneLampWhereverTheOperatorIsKilled(t *testing.T) {
 	}
 }
 
-func TestAPointerKeepsAZero(t *testing.T) {
+func TestPointerKeepsZero(t *testing.T) {
 	t.Parallel()
 	const zero, one = `{"replicas":0}`, `{"replicas":1}`
 	for sent, want := range map[string][2]string{"{}": {"{}", "{}"}, zero: {"{}", zero}, one: {one, one}} {

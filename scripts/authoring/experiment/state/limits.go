@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// far is a size in bytes at which the API server does not read a request to its end.
-	far = 4 << 20
+	// unreadSize is a size in bytes at which the API server does not read a request to its end.
+	unreadSize = 4 << 20
 	// resolution is the accuracy of a limit, in bytes.
 	resolution = 1 << 10
 	// refusalLength is the maximum length of a recorded refusal, in characters. Some refusals repeat the object.
@@ -48,7 +48,7 @@ func (e *experiment) limits(ctx context.Context) (all []Limit, err error) {
 
 // largest searches for a limit. It halves the distance between an accepted and a refused size until it is small.
 func largest(ctx context.Context, try store) (limit Limit, err error) {
-	accepted, refused := resolution, far
+	accepted, refused := resolution, unreadSize
 	if limit.FarRefusal, err = refusal(try(ctx, refused)); err != nil {
 		return limit, err
 	}
