@@ -100,8 +100,8 @@ func TestChangesSelectSubmissions(t *testing.T) {
 		{"documentation", []string{"docs/lectures/02-reconcile.md", "docs/README.md"}, "", 0},
 		{"a solution", []string{"solutions/02-reconciler/cmd/main.go"}, "02-reconciler", 0},
 		{"the checks of a lab", []string{"scripts/checks/11-workspace/launch_test.go"}, "11-workspace", 0},
-		{"what all checks import", []string{"scripts/checks/check/check.go"}, "", 0},
-		{"what two labs share", []string{"scripts/checks/workload/page.go"}, "08-lolcow 09-webapp", 0},
+		{"a package that all checks import", []string{"scripts/checks/check/check.go"}, "", 0},
+		{"a package that two labs share", []string{"scripts/checks/workload/page.go"}, "08-lolcow 09-webapp", 0},
 		{"a design of lab 02", []string{"scripts/authoring/certify/testdata/designs/few-calls.txtar"}, "", 1},
 		{"three solutions", []string{
 			"solutions/02-reconciler/cmd/main.go", "solutions/03-finalizer/cmd/main.go", "solutions/04-webhook/cmd/main.go",

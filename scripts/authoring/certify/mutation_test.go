@@ -139,10 +139,10 @@ func TestMutantFates(t *testing.T) {
 		known   map[string]mutate.Survivor
 		want    fates // fate and why
 	}{
-		{"with checks alone", false, nil, fates{
+		{"with checks only", false, nil, fates{
 			noSign: {"found", "open"}, otherSign: {"survived", ""}, noShelf: {"stillborn", "It does not build"},
 		}},
-		{"as it is known", false, map[string]mutate.Survivor{noSign: gap, otherSign: gap, neverEnds: tortured}, fates{
+		{"with known survivors", false, map[string]mutate.Survivor{noSign: gap, otherSign: gap, neverEnds: tortured}, fates{
 			noSign:    {"found", "open; survivors.yaml has gap: remove that entry"},
 			otherSign: {"gap", gap.Reason}, neverEnds: {"torture", tortured.Reason},
 		}},

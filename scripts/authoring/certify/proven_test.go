@@ -71,7 +71,7 @@ func TestProvenSubmissions(t *testing.T) {
 		{"nothing is proven yet", func() {}, one, false},
 		{"nothing has changed", func() {}, one, true},
 		{"another expectation", func() {}, other, false},
-		{"tortured as well", func() {}, tortured, false},
+		{"tortured, too", func() {}, tortured, false},
 		{"without the lab's extension", func() {}, withoutExtension, false},
 		{"another image", func() { by.images = []images.Built{{Reference: "operator-labs/lolcow:v1", ID: "sha256:1"}} }, one, false},
 		{"the same name, other layers", func() { by.images[0].ID = "sha256:2" }, one, false},
@@ -82,12 +82,12 @@ func TestProvenSubmissions(t *testing.T) {
 		{"another mutant", func() { write(filepath.Join(dir, "mutants.yaml"), "mutants: []") }, one, true},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"another harness", func() { by.harness = "two" }, one, false},
-		{"the harness from before", func() { by.harness = "" }, one, true},
+		{"the earlier harness", func() { by.harness = "" }, one, true},
 		{"other checks", func() { write(program, "two") }, one, false},
-		{"the checks from before", func() { write(program, "one") }, one, true},
+		{"the earlier checks", func() { write(program, "one") }, one, true},
 		{"another entry in labs.yaml", func() { lab.Checks = []manifest.Check{{ID: "toppings"}} }, one, false},
 		{"nothing has changed again", func() {}, one, true},
-		{"a third grader, after the others were unused for long", func() {
+		{"a third grader, after the others were unused for a long time", func() {
 			write(program, "three")
 			long := time.Now().Add(-2 * unusedTime)
 			graders, err := filepath.Glob(filepath.Join(root, "proven", lab.Name, "*"))
@@ -100,7 +100,7 @@ func TestProvenSubmissions(t *testing.T) {
 				}
 			}
 		}, one, false},
-		{"the grader from before, of which nothing was kept", func() { write(program, "one") }, one, false},
+		{"the earlier grader, whose records were removed", func() { write(program, "one") }, one, false},
 	} {
 		step.change()
 		if had := known(step.candidate); had != step.want {

@@ -46,28 +46,28 @@ func TestMutantListErrors(t *testing.T) {
 			`fails: {served: "no such kind"}`, `{outcome: not-started, fails: {served: x}}`,
 			"the skeleton is not graded, so it fails no checks",
 		},
-		{"a mutant that ends by itself", `fails: {toppings: "is 0$"}`, "outcome: crashed", ""},
+		{"a mutant that crashes", `fails: {toppings: "is 0$"}`, "outcome: crashed", ""},
 		{"a mutant that does not start", `fails: {toppings: "is 0$"}`, "outcome: not-started", "the mutant no-toppings has an outcome"},
 		{
-			"a mutant that need not be graded",
+			"a crashed mutant with checks",
 			`fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  outcome: crashed",
 			"the mutant no-toppings has an outcome",
 		},
 		{"an invalid expression", "is 0$", "is (0", "the expression for toppings"},
-		{"one of several that is explained", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\", served: x}\n  explained: served", ""},
+		{"several checks, one explained", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\", served: x}\n  explained: served", ""},
 		{
-			"several, of which none is explained",
+			"several checks, none explained",
 			`fails: {toppings: "is 0$"}`, `fails: {toppings: "is 0$", served: x}`,
 			"the mutant no-toppings fails 2 checks: name the one that a student is shown first in explained",
 		},
 		{
-			"one that is explained and does not fail",
+			"an explained check that does not fail",
 			`fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  explained: served",
 			"served is explained, but does not fail",
 		},
-		{"one that only the torture finds", `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, ""},
+		{"a mutant that only the torture finds", `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, ""},
 		{
-			"one that a check finds, and the torture as well",
+			"a mutant with checks and a torture",
 			`  fails: {toppings: "is 0$"}`, "  fails: {toppings: x}\n  torture: y",
 			"the mutant no-toppings fails checks, so it need not be tortured: leave out fails or torture",
 		},
@@ -78,7 +78,7 @@ func TestMutantListErrors(t *testing.T) {
 		},
 		{"a torture without an expectation", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
 		{"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`, `unknown field "torture"`},
-		{"two of a name", "mutants:", `mutants:
+		{"two mutants with the same name", "mutants:", `mutants:
 - {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is listed twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -39,10 +39,10 @@ func TestSurvivorListErrors(t *testing.T) {
 		{"an unknown field", "verdict:", "opinion:", `unknown field "opinion"`},
 		{"a mutant that no longer exists", `id: "ID"`, "id: cafe0000", `the solution no longer has a mutant "cafe0000" (shop.go f, `},
 		{"a mutant with another name", "MUTANT", "n + 7 → n + 8", `is called "n + 7 → n + 8", and is "shop.go f, `},
-		{"no such verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
+		{"an unknown verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
 		{"no reason", "Nobody counts to eight.", `""`, "has no reason: say in a sentence"},
 		{
-			"one of them twice", "survivors:",
+			"a mutant listed twice", "survivors:",
 			`survivors: [{id: "ID", mutant: "MUTANT", verdict: gap, reason: x}, {id: "ID", mutant: "MUTANT", verdict: gap, reason: x}]`,
 			"is listed twice",
 		},

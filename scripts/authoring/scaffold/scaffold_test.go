@@ -101,7 +101,7 @@ func TestWrongArguments(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{"a folder with something in it", func(o *Options) { o.Dir = full }, "is not empty (it has thesis.txt), and nothing is overwritten"},
+		{"a folder that is not empty", func(o *Options) { o.Dir = full }, "is not empty (it has thesis.txt), and nothing is overwritten"},
 		{"a file", func(o *Options) { o.Dir = filepath.Join(full, "thesis.txt") }, "is a file"},
 		{"a folder whose name can't be a namespace", func(o *Options) { o.Dir = filepath.Join(full, "my app") }, `would be called "my app"`},
 		{
@@ -111,16 +111,16 @@ func TestWrongArguments(t *testing.T) {
 		},
 		{"no domain", func(o *Options) { o.Domain = "" }, "--domain is missing"},
 		{"an address as domain", func(o *Options) { o.Domain = "https://lva.io" }, `--domain "https://lva.io" is no domain`},
-		{"a domain of Kubernetes", func(o *Options) { o.Domain = "x.k8s.io" }, "is reserved for Kubernetes"},
+		{"a reserved domain of Kubernetes", func(o *Options) { o.Domain = "x.k8s.io" }, "is reserved for Kubernetes"},
 		{"no group", func(o *Options) { o.Group = "" }, "--group is missing"},
-		{"a group in capital letters", func(o *Options) { o.Group = "Apps" }, `--group "Apps" can't be a group`},
+		{"an uppercase group", func(o *Options) { o.Group = "Apps" }, `--group "Apps" can't be a group`},
 		{"a group that begins with a digit", func(o *Options) { o.Group = "9apps" }, `--group "9apps" can't be a group`},
 		{"a group that is too long", func(o *Options) { o.Group = strings.Repeat("a", 250) }, "has more than 253 characters"},
 		{"no version", func(o *Options) { o.Version = "" }, "--version is missing"},
-		{"a version of software", func(o *Options) { o.Version = "v1.2" }, `--version "v1.2" is no version of an API`},
+		{"a software version", func(o *Options) { o.Version = "v1.2" }, `--version "v1.2" is no version of an API`},
 		{"version 0", func(o *Options) { o.Version = "v0" }, `--version "v0" is no version of an API`},
 		{"no kind", func(o *Options) { o.Kind = "" }, "--kind is missing"},
-		{"a kind in small letters", func(o *Options) { o.Kind = "webapp" }, `--kind "webapp" can't be a kind`},
+		{"a lowercase kind", func(o *Options) { o.Kind = "webapp" }, `--kind "webapp" can't be a kind`},
 		{"a kind with a path in it", func(o *Options) { o.Kind = "Web/../App" }, "can't be a kind"},
 		{"a kind that is too long", func(o *Options) { o.Kind = strings.Repeat("A", 63) }, "is too long"},
 		{"a kind whose name is taken", func(o *Options) { o.Kind = "SchemeBuilder" }, "is the name of something else"},
@@ -147,7 +147,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 		prepare             func(string) error
 	}{
 		{"without its modules", "true", func(string) error { return errors.New("no network") }},
-		{"without what is generated", "false", noProgress},
+		{"without generated files", "false", noProgress},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

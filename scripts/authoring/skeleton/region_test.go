@@ -20,12 +20,12 @@ func TestSource(t *testing.T) {
 			solution: "a\n\tb\nd\n", skeleton: "a\n\t// TODO(lab): b\n\tc\n\nd\n",
 		},
 		{
-			name: "a region that vanishes", file: "a.go",
+			name: "a region without a replacement", file: "a.go",
 			content:  "a\n//lab:begin x\nb\n//lab:end\nc\n",
 			solution: "a\nb\nc\n", skeleton: "a\nc\n",
 		},
 		{
-			name: "empty lines do not meet", file: "a.go",
+			name: "no two empty lines in a row", file: "a.go",
 			content:  "a\n\n//lab:begin x\n\n// B.\nfunc B() {}\n\n//lab:end\n\nc\n",
 			solution: "a\n\n// B.\nfunc B() {}\n\nc\n", skeleton: "a\n\nc\n",
 		},
@@ -45,7 +45,7 @@ func TestSource(t *testing.T) {
 			solution: "x:\n\ttrue\n", skeleton: "x:\n\tfalse\n",
 		},
 		{
-			name: "comments keep their depth", file: "a.yaml",
+			name: "comments keep their indentation", file: "a.yaml",
 			content:  "a:\n  #lab:begin x\n  b: 1\n  #lab:else\n  # # TODO(lab): b\n  #   deeper: 1\n  #lab:end\n",
 			solution: "a:\n  b: 1\n", skeleton: "a:\n  # TODO(lab): b\n    deeper: 1\n",
 		},
@@ -103,14 +103,14 @@ func TestMarkerErrors(t *testing.T) {
 			"a name at the end", "a.go", "//lab:begin x\n//lab:end x\n",
 			"a.go:2: nothing may follow lab:end\na.go:1: the region \"x\" is not closed: end it with //lab:end",
 		},
-		{"the other sign", "a.go", "#lab:begin x\n", `a.go:1: in this kind of file a marker begins with //lab:`},
+		{"the comment sign of another language", "a.go", "#lab:begin x\n", `a.go:1: in this kind of file a marker begins with //lab:`},
 		{"a space", "a.go", "// lab:begin x\n", `a.go:1: a marker has no space after the comment sign: write //lab:`},
 		{
 			"an unknown word", "a.go", "//lab:start x\n",
 			`a.go:1: lab:start is no marker: there are lab:begin, lab:else, lab:end, lab:differs and lab:alone`,
 		},
 		{"no reason", "a.go", "//lab:differs\n", `a.go:1: lab:differs needs the reason why this file is not that of the lab before`},
-		{"no reason to be alone", "a.sh", "#lab:alone\n", `a.sh:1: lab:alone needs the reason why no other lab has this file`},
+		{"an alone marker without a reason", "a.sh", "#lab:alone\n", `a.sh:1: lab:alone needs the reason why no other lab has this file`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -67,14 +67,14 @@ func TestStepsNotStarted(t *testing.T) {
 		name, content string
 		want          []int
 	}{
-		{"as the lab begins", skeleton, []int{1, 2}},
+		{"the unchanged lab", skeleton, []int{1, 2}},
 		{"formatted otherwise", strings.ReplaceAll(skeleton, "\n", "\n\n\t"), []int{1, 2}},
 		{"the second step is done", strings.Replace(skeleton, "# TODO(lab): 2. the second.\n", "x\n", 1), []int{1}},
 		{"code below the remaining comment", strings.Replace(skeleton, "none\n", "none\nx\n", 1), []int{2}},
 		{"code above the remaining comment", strings.Replace(skeleton, "a\n", "a\nx\n", 1), []int{2}},
 		{"one region of the first step is done", strings.Replace(skeleton, "none\n", "x\n", 1), []int{2}},
-		{"the task is done, and its comment is left", strings.Replace(skeleton, "none\n", "", 1), []int{2}},
-		{"all is done", string(source.Skeleton(2)), nil},
+		{"the task is done, but its comment remains", strings.Replace(skeleton, "none\n", "", 1), []int{2}},
+		{"all steps are done", string(source.Skeleton(2)), nil},
 		{"another layout", "", nil},
 	} {
 		root, dir := t.TempDir(), t.TempDir()

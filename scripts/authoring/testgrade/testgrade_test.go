@@ -124,7 +124,7 @@ func TestTestsFailingOnSolutionFindNothing(t *testing.T) {
 		},
 		{"it skips itself", "func TestLater(t *testing.T) { t.Skip() }", "no test was run, and 1 skip themselves", report.NotBuilt},
 		// The test looks at something that is the same on our operator and on a mutant.
-		{"it fails where it takes our operator for a mutant", `import (
+		{"it fails if it mistakes our operator for a mutant", `import (
 	"flag"
 	"os"
 	"path/filepath"
@@ -139,7 +139,7 @@ func TestTells(t *testing.T) {
 	}
 }`, "your tests fail on our operator, which is right (TestTells)", report.NotBuilt},
 		{
-			"it uses what only one operator has", "func TestMine(t *testing.T) { mine() }",
+			"it uses code that only one operator has", "func TestMine(t *testing.T) { mine() }",
 			"your tests do not compile with our operator", report.NotBuilt,
 		},
 	} {
@@ -359,13 +359,13 @@ func TestCheckOfLab(t *testing.T) {
 		points   int
 		observed string
 	}{
-		{"half is wanted, and half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed), report.Passed, 10, ""},
+		{"half is required, and half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed), report.Passed, 10, ""},
 		{
-			"less was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed, report.MutantMissed),
+			"less than half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed, report.MutantMissed),
 			report.Failed, 0, "they fail on 1 of 3 (33 %)",
 		},
 		{
-			"what does not count does not count", report.Graded,
+			"mutants that do not count are ignored", report.Graded,
 			tests(same, report.MutantFound, report.MutantUnseen, report.MutantUntried),
 			report.Passed, 10, "",
 		},
@@ -383,7 +383,7 @@ func TestCheckOfLab(t *testing.T) {
 			report.Failed, 0, "the time was up",
 		},
 		{
-			"too few can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
+			"too few mutants can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
 			report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried",
 		},
 		{"without results", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},

@@ -46,7 +46,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "skeletons", want: "labs/01-shop/shop.go: is stale: its solution generates a different skeleton",
 		},
 		{
-			name: "a file too many in a lab",
+			name: "an additional file in a lab",
 			spoil: func(s scene) {
 				s.write("labs/01-shop/extra.yaml", "a: 1\n")
 			},
@@ -68,14 +68,14 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			want: "solutions/02-sale/PROJECT: is stale: it differs from solutions/01-shop/PROJECT",
 		},
 		{
-			name: "a generated file that nothing generates",
+			name: "a generated file without a generator",
 			spoil: func(s scene) {
 				s.write("solutions/01-shop/config/crd/bases/shop.yaml", "a: 1\n")
 			},
 			check: "generated", want: "solutions/01-shop/config/crd/bases/shop.yaml: should not be there",
 		},
 		{
-			name: "code that is not what a page shows",
+			name: "code that differs from a page",
 			spoil: func(s scene) {
 				s.edit("docs/lecture.md", "return true", "return yes")
 			},
@@ -92,7 +92,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "prose", want: `README.md:3: has "Somebody": name the subject`, byHand: true,
 		},
 		{
-			name: "a check whose lecture is gone",
+			name: "a check with a missing lecture",
 			spoil: func(s scene) {
 				s.edit("docs/lecture.md", "# Open", "# Closed")
 				s.edit("README.md", "#open", "#closed")
@@ -123,7 +123,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "go-version", want: "scripts/go.mod: names a toolchain",
 		},
 		{
-			name: "a requirement that nothing needs",
+			name: "an unused requirement",
 			spoil: func(s scene) {
 				s.edit("scripts/go.mod", "go 1.26.0\n", "go 1.26.0\n\nrequire golang.org/x/mod v0.32.0\n")
 			},
@@ -153,7 +153,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "package-comments", want: "  scripts/cmd/shop: no file has a package comment: write a doc.go\n", byHand: true,
 		},
 		{
-			name: "a path of a machine",
+			name: "a path on one machine",
 			spoil: func(s scene) {
 				s.edit("README.md", "See", "In /"+"home/anna/labs/ see")
 			},
@@ -200,7 +200,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "mutants", want: "it changes only a comment for the lab", byHand: true,
 		},
 		{
-			name: "a mutant of a check that is not there",
+			name: "a mutant of a missing check",
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/mutants.yaml", `{open: "closed"}`, `{opened: "closed"}`)
 			},

@@ -37,7 +37,7 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 		{"Go's caches may be elsewhere", "mount -t tmpfs -o size=4g none .", "lab", "T" + needs + "4.3 GB free.\n"},
 		{"too little", "mount -t tmpfs -o size=2g none .", "lab", "t" + needs + "2.1 GB free: free some space, or clone onto another disk\n"},
 		{
-			"all is built",
+			"everything is built",
 			"mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin",
 			"lab", "",
 		},
@@ -74,7 +74,7 @@ func TestMakePrintsRequiredGo(t *testing.T) {
 	}
 	for _, test := range []struct{ name, script, want string }{
 		{
-			"an old one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n",
+			"an old Go", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n",
 			"Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n",
 		},
 		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
@@ -84,12 +84,12 @@ func TestMakePrintsRequiredGo(t *testing.T) {
 			"compiling: build -C scripts ",
 		},
 		{
-			"one of developers",
+			"a development version of Go",
 			"#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo 'devel go1.27-0a1b2c' && exit\necho \"compiling: $*\"; exit 3\n",
 			"compiling: build -C scripts ",
 		},
 		{
-			"a newer one",
+			"a newer Go",
 			"#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.101 && exit\necho \"compiling: $*\"; exit 3\n",
 			"compiling: build -C scripts ",
 		},
@@ -172,7 +172,7 @@ func TestMakePassesFlagsOn(t *testing.T) {
 		{"a command of the root in the lab's folder", inLab, "lab-2 FLAGS=--pdo", "lab grade 2 --pdo\n"},
 		{"none", dir, "lab-10", "lab grade 10\n"},
 		{"a lab without a number", dir, "lab-", "make: there is no target lab-: `make help` lists those that there are\n"},
-		{"one in the lab's folder", inLab, "hint-", "make: there is no target hint-: `make help` lists those that there are\n"},
+		{"a command in the lab's folder", inLab, "hint-", "make: there is no target hint-: `make help` lists those that there are\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -239,7 +239,7 @@ func TestBrokenGo(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a damaged one", func(t *testing.T) {
+	t.Run("a damaged Go installation", func(t *testing.T) {
 		bin := t.TempDir()
 		const program = "#!/bin/sh\necho 'go: cannot find GOROOT directory: /nowhere' >&2\necho more >&2\nexit 2\n"
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(program), 0o700); err != nil { //nolint:gosec // a program

@@ -64,7 +64,7 @@ func TestModulesAreDownloadedAutomatically(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of a folder elsewhere nothing is downloaded unasked", func(t *testing.T) {
+	t.Run("modules of another folder are not downloaded automatically", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "elsewhere")
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", "01-icecream"))); err != nil {

@@ -60,8 +60,8 @@ func TestTestOutcomes(t *testing.T) {
 		{"fails again", prints + fails + pkg + prints + fails + pkg, 0, 0, "a TestA: it is broken\nit is broken\n", ""},
 		{"ends with the program", begins + pkg, 0, 0, "a TestC: ", ""},
 		{"a package leaves something behind", passes + passing + left + other, 1, 0, "b: it left a process\n", ""},
-		{"a flaky test hides what is left", prints + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
-		{"it succeeds when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
+		{"a flaky test hides a leftover", prints + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
+		{"succeeds when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

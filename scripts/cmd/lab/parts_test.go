@@ -58,7 +58,7 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 		{"after the last part", "", []string{"crisp"}, false},
 		{"after the whole lab, where the first part fails again", "heat", []string{"warm"}, true},
 		{"when all parts are done", "", []string{"warm", "crisp"}, false},
-		{"when all is done", "", []string{"warm", "crisp"}, false},
+		{"when the whole lab is done", "", []string{"warm", "crisp"}, false},
 	} {
 		c := next()
 		if c.Lab.Part != step.part {

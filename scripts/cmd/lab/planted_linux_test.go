@@ -83,7 +83,7 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 		{name: "a report", left: nothing},
 		{name: "a page that is a folder", left: plantFolder(report.HTMLFile)},
 		{name: "a report for CI that is a folder", left: plantFolder(report.JUnitFile)},
-		{name: "a verdict of its own", left: func(c *choice) error {
+		{name: "a planted verdict", left: func(c *choice) error {
 			brought, err := c.last(report.JSONFile)
 			if err != nil {
 				return err

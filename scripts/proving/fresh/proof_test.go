@@ -68,14 +68,14 @@ func TestUnexpectedVerdicts(t *testing.T) {
 	}{
 		{"full marks", `{"outcome": "graded", "score": 100, "maxScore": 100}`, "", true, ""},
 		{"a skeleton", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "", false, ""},
-		{"too few", `{"outcome": "graded", "score": 90, "maxScore": 100}`, "", true, "it has 90 of 100 points"},
-		{"too many", `{"outcome": "graded", "score": 100, "maxScore": 100}`, "", false, "it has 100 of 100 points"},
+		{"too few points", `{"outcome": "graded", "score": 90, "maxScore": 100}`, "", true, "it has 90 of 100 points"},
+		{"too many points", `{"outcome": "graded", "score": 100, "maxScore": 100}`, "", false, "it has 100 of 100 points"},
 		{
 			"not built", `{"outcome": "not-built", "reason": "modules", "score": 0, "maxScore": 100}`,
 			"", false, "the outcome is not-built: modules",
 		},
-		{"asked to fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it mentions --fetch"},
-		{"no points at all", `{"outcome": "graded"}`, "", false, "it has 0 of 0 points"},
+		{"suggests --fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it mentions --fetch"},
+		{"without points", `{"outcome": "graded"}`, "", false, "it has 0 of 0 points"},
 		{"no report", "", "", true, "there is no report"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

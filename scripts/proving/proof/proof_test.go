@@ -174,15 +174,15 @@ func TestUnprovenParts(t *testing.T) {
 	}{
 		{"nothing is counted", "echo 02-reconciler: 0 graded; echo at the end", nil, "its output counts no submissions: "},
 		{
-			"the sign is missing", "echo a network", func(_ *bench, p *Part) {
+			"the expected output is missing", "echo a network", func(_ *bench, p *Part) {
 				p.Shows = &Sign{Pattern: regexp.MustCompile("no network"), Missing: "it has a network"}
 			}, "it has a network\n",
 		},
-		{"it tries a clone, and the work tree differs", "true", func(b *bench, p *Part) {
+		{"a part of the commit, with a changed work tree", "true", func(b *bench, p *Part) {
 			p.Committed = true
 			b.write("m/d/d.go", "package d // b\n")
 		}, "it tests the commit, and the work tree differs from it: commit first"},
-		{"it tries a clone, and the work tree has a new file", "true", func(b *bench, p *Part) {
+		{"a part of the commit, with a new file in the work tree", "true", func(b *bench, p *Part) {
 			p.Committed = true
 			b.write("new", "")
 		}, "it tests the commit, and the work tree differs from it: commit first"},

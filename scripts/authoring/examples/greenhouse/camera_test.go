@@ -127,7 +127,7 @@ func TestCameraConditionObservesNewestSpec(t *testing.T) {
 	}{
 		{"observed", 4, available, metav1.ConditionTrue},
 		{"an older spec", 5, available, metav1.ConditionUnknown},
-		{"newer than what this call applied", 3, available, metav1.ConditionTrue},
+		{"newer than the generation this call applied", 3, available, metav1.ConditionTrue},
 		{"just created", 1, appsv1.DeploymentStatus{}, metav1.ConditionUnknown},
 		{"observed, without a condition", 1, appsv1.DeploymentStatus{ObservedGeneration: 1}, metav1.ConditionUnknown},
 	} {

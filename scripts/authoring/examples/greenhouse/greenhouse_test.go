@@ -121,7 +121,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		t.Parallel()
 		settle(t, api)
 	})
-	t.Run("the heater is off before the greenhouse is gone", func(t *testing.T) {
+	t.Run("the heater is off before the greenhouse is deleted", func(t *testing.T) {
 		t.Parallel()
 		heat(t, api)
 	})
