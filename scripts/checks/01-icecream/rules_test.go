@@ -108,7 +108,7 @@ func statusSubresource() e2e.Feature {
 			object.Object["status"] = map[string]any{"soldOut": true, "toppingsCount": int64(7)}
 			created, err := v.icecreams.Create(v.ctx, object, metav1.CreateOptions{})
 			v.OK(v.t, "creating an icecream", err)
-			if status, there := created.Object["status"]; there && !empty(status) {
+			if status, exists := created.Object["status"]; exists && !empty(status) {
 				v.Fail(v.t, expected, fmt.Sprintf("creating the object wrote the status, too: %v", status))
 			}
 		}))).

@@ -117,7 +117,7 @@ func (o observation) smaller() (smaller []observation) {
 		}
 	}
 	for i, one := range o.conditions {
-		if _, there := one["observedGeneration"]; there {
+		if _, exists := one["observedGeneration"]; exists {
 			less := o
 			less.conditions = slices.Clone(o.conditions)
 			less.conditions[i] = condition(fmt.Sprint(one["type"]), fmt.Sprint(one["status"]))

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checks/story"
 )
 
-func threeStay() types.Feature {
+func threePerFlavour() types.Feature {
 	return features.New("three of a flavour stay").
 		Assess("after three were made", check.Assess(assess(func(v visit) {
 			v.Make("hazel-1", "hazelnut")
@@ -28,7 +28,7 @@ func threeStay() types.Feature {
 		}))).Feature()
 }
 
-func newestGoes() types.Feature {
+func newestDeleted() types.Feature {
 	return features.New("of four the newest goes").
 		Assess("though its name sorts first, and in a crowd", check.Assess(assess(func(v visit) {
 			crowd := v.crowd()
@@ -118,15 +118,15 @@ func twoFlavours() types.Feature {
 			v.Make("y-plum", "plum")
 			v.Make("z-fig", "fig")
 			v.Hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
-				func(there []string) bool {
-					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == story.PerFlavour &&
-						of(there, "fig") == story.PerFlavour
+				func(existing []string) bool {
+					return len(existing) == 5 && slices.Contains(existing, "c-plum-fig") && countFlavour(existing, "plum") == story.PerFlavour &&
+						countFlavour(existing, "fig") == story.PerFlavour
 				})
 		}))).Feature()
 }
 
-// of counts the icecreams with the flavour in their names.
-func of(names []string, flavour string) (count int) {
+// countFlavour counts the icecreams with the flavour in their names.
+func countFlavour(names []string, flavour string) (count int) {
 	for _, name := range names {
 		if strings.Contains(name, flavour) {
 			count++
@@ -139,18 +139,18 @@ func burst() types.Feature {
 	const icecreams, flavours = 30, 5
 	return features.New("thirty at once end right").
 		Assess("three of each flavour are left", check.Assess(assess(func(v visit) {
-			made := make([]icecream.Icecream, icecreams)
+			created := make([]icecream.Icecream, icecreams)
 			var all errgroup.Group
 			for n := range icecreams {
 				all.Go(func() (err error) {
 					// The names sort in another order than that of creation.
 					name := fmt.Sprintf("burst-%02d", (n*7)%icecreams)
-					made[n], err = v.Shop.Create(v.Ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
+					created[n], err = v.Shop.Create(v.Ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
 					return err
 				})
 			}
 			v.OK(v.T, "creating thirty icecreams at once", all.Wait())
 			v.Remain("of six icecreams of each of five flavours the three oldest stay (of the same second, by name)",
-				story.Assign(made).Holders()...)
+				story.Assign(created).Holders()...)
 		}))).Feature()
 }

@@ -21,8 +21,8 @@ func TestReconciler(t *testing.T) {
 		"sample": icecream.Sample(),
 
 		"toppings-count":     toppingsCount(),
-		"three-stay":         threeStay(),
-		"newest-goes":        newestGoes(),
+		"three-stay":         threePerFlavour(),
+		"newest-goes":        newestDeleted(),
 		"ties-by-name":       tiesByName(),
 		"per-flavour":        perFlavour(),
 		"two-flavours":       twoFlavours(),

@@ -38,23 +38,23 @@ func refusals(v visit) {
 	for _, name := range stay {
 		v.Make(name, "salak")
 	}
-	v.become("three of salak stay, and are sold out", func() (string, bool) { return v.stand(true, stay...) })
+	v.await("three of salak stay, and are sold out", func() (string, bool) { return v.shopHas(true, stay...) })
 	for _, refused := range []struct {
 		kind  faults.Kind
 		class faults.Class
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		v.RefusedAtFirst(v.Ctx, v.T, refused.kind, refused.class, func() { v.Make(refused.name, "salak") })
-		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
-			func() (string, bool) { return v.stand(true, stay...) })
+		v.await("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
+			func() (string, bool) { return v.shopHas(true, stay...) })
 	}
 	// When one of three is deleted, the others change. An operator that has dropped the error of a read gets no other
 	// information about which ones these are.
 	v.RefusedAtFirst(v.Ctx, v.T, faults.ServerError, faults.Read, func() {
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, stay[0]))
 	})
-	v.become("two of salak stay, and are not sold out, also if the API server refuses what the operator asks for at first",
-		func() (string, bool) { return v.stand(false, stay[1:]...) })
+	v.await("two of salak stay, and are not sold out, also if the API server refuses what the operator asks for at first",
+		func() (string, bool) { return v.shopHas(false, stay[1:]...) })
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
@@ -65,43 +65,43 @@ func scenario(v visit) {
 	for _, name := range []string{"quince-1", "quince-2", "quince-3"} {
 		v.Make(name, "quince")
 	}
-	v.become("three of quince stay, and are sold out", func() (string, bool) {
-		return v.stand(true, "quince-1", "quince-2", "quince-3")
+	v.await("three of quince stay, and are sold out", func() (string, bool) {
+		return v.shopHas(true, "quince-1", "quince-2", "quince-3")
 	})
 	before := v.Audit.Now()
 	v.Make("quince-4", "quince")
 	v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "quince-1"))
 	freed := time.Now()
 	v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "quince-2", `{"spec":{"topping":["cream","nuts"]}}`))
-	v.become("quince-4 has the place of quince-1, which was deleted, unless it had gone before", func() (string, bool) {
-		if _, there := v.Shop.Get("quince-4"); !there {
-			return v.stand(false, "quince-2", "quince-3")
+	v.await("quince-4 has the place of quince-1, which was deleted, unless it had gone before", func() (string, bool) {
+		if _, exists := v.Shop.Get("quince-4"); !exists {
+			return v.shopHas(false, "quince-2", "quince-3")
 		}
-		return v.stand(true, "quince-2", "quince-3", "quince-4")
+		return v.shopHas(true, "quince-2", "quince-3", "quince-4")
 	})
 	v.Settle(v.Ctx, v.T)
 	v.notOnStaleCache(before, freed)
 }
 
-// become waits patiently for the end of the scenario.
-func (v visit) become(expected string, look func() (string, bool)) {
+// await waits patiently for the end of the scenario.
+func (v visit) await(expected string, look func() (string, bool)) {
 	v.T.Helper()
 	v.EventuallyWithin(v.Ctx, v.T, expected, scenarioPatience, v.Shop.Changed, look)
 }
 
-// stand reports whether exactly these icecreams exist, with the expected status.
-func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
-	var there []string
+// shopHas reports whether exactly these icecreams exist, with the expected status.
+func (v visit) shopHas(soldOut bool, names ...string) (observed string, ok bool) {
+	var existing []string
 	wrong := ""
 	for _, i := range v.Shop.All() {
-		there = append(there, i.Name)
+		existing = append(existing, i.Name)
 		if status := (compare.Fields{i.CountIs(int64(len(i.Topping))), i.SoldOutIs(soldOut)}); !status.Same() {
 			wrong = status.Observed()
 		}
 	}
-	slices.Sort(there)
-	if !slices.Equal(there, names) {
-		return "there are " + places.List(there), false
+	slices.Sort(existing)
+	if !slices.Equal(existing, names) {
+		return "there are " + places.List(existing), false
 	}
 	return wrong, wrong == "" && !v.Shop.Behind()
 }
@@ -112,17 +112,17 @@ const staleAge = 150 * time.Millisecond
 
 // notOnStaleCache fails an operator that deleted quince-4 long after its place was free, and had not asked the API
 // server before, which means that its cache was stale. A change between the read and the deletion is no mistake.
-func (v visit) notOnStaleCache(made audit.Mark, freed time.Time) {
+func (v visit) notOnStaleCache(since audit.Mark, freed time.Time) {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
 	requests := v.OperatorRequests().And(audit.On(resource.Group, resource.Resource))
-	deletions := v.Audit.Since(made, requests.And(func(e audit.Event) bool {
+	deletions := v.Audit.Since(since, requests.And(func(e audit.Event) bool {
 		return e.Verb == "delete" && e.Name == "quince-4" && e.Code < 300 && e.Time.Sub(freed) > staleAge
 	}))
 	if len(deletions) == 0 {
 		return
 	}
-	asked := v.Audit.Since(made, requests.And(func(e audit.Event) bool {
+	asked := v.Audit.Since(since, requests.And(func(e audit.Event) bool {
 		return (e.Verb == "list" || e.Verb == "get") && e.Time.Before(deletions[0].Time)
 	}))
 	if len(asked) == 0 {

@@ -37,8 +37,8 @@ func (v visit) soldOut(expected string, want bool, names ...string) {
 	v.T.Helper()
 	v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, func() (string, bool) {
 		for _, name := range names {
-			i, there := v.Shop.Get(name)
-			if !there {
+			i, exists := v.Shop.Get(name)
+			if !exists {
 				return name + " is gone", false
 			}
 			if soldOut := (compare.Fields{i.SoldOutIs(want)}); !soldOut.Same() {

@@ -73,19 +73,19 @@ func (v visit) inOrder(expected string, o order) {
 	}
 }
 
-// leaves waits until icecreams are gone. Each must have returned everything before that, and exactly once.
-func (v visit) leaves(expected string, patience time.Duration, orders ...order) {
+// awaitDeleted waits until icecreams are gone. Each must have returned everything before that, and exactly once.
+func (v visit) awaitDeleted(expected string, patience time.Duration, orders ...order) {
 	v.t.Helper()
 	v.until(expected, patience, func() (observed string, ok bool) {
 		for _, o := range orders {
-			now, there := v.find(o)
+			now, exists := v.find(o)
 			v.inOrder(expected, o)
 			switch out := v.account(o).Out(); {
-			case !there && len(out) > 0:
+			case !exists && len(out) > 0:
 				v.fail(expected, fmt.Sprintf("%s is gone, and %s is still out of the freezer", o.name, story.List(out)))
-			case there && len(out) > 0:
+			case exists && len(out) > 0:
 				return fmt.Sprintf("%s still has %s out of the freezer", o.name, story.List(out)), false
-			case there:
+			case exists:
 				return fmt.Sprintf("%s has returned everything, and is still there: %s", o.name, finalizersOf(now.finalizers)), false
 			}
 		}
@@ -96,8 +96,8 @@ func (v visit) leaves(expected string, patience time.Duration, orders ...order) 
 	}
 }
 
-// closed fails an operator that still has ingredients out for an icecream that is gone.
-func (v visit) closed(expected string, o order) {
+// nothingOut fails an operator that still has ingredients out for an icecream that is gone.
+func (v visit) nothingOut(expected string, o order) {
 	v.t.Helper()
 	v.inOrder(expected, o)
 	if out := v.account(o).Out(); len(out) > 0 {

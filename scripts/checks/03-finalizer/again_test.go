@@ -31,7 +31,7 @@ func movementID() types.Feature {
 			{Kind: faults.KillBefore, Class: faults.Write, Service: freezer.Service, At: 3},
 		}
 		v.arm(attempts...)
-		o := v.make("kumquat", []string{"kumquat"}, "cream")
+		o := v.createIcecream("kumquat", []string{"kumquat"}, "cream")
 		v.has("the ingredients of kumquat are taken, although the freezer refuses the second booking, and at the third the operator is killed",
 			scenarioPatience, o, "flavour kumquat", "topping cream")
 		v.oneID(expected, o, freezer.Out)
@@ -39,9 +39,9 @@ func movementID() types.Feature {
 		v.delete(o)
 		// Other checks report whether everything is returned before kumquat is deleted.
 		v.until("an ingredient of kumquat is returned again after the freezer refused it", scenarioPatience, func() (string, bool) {
-			_, there := v.find(o)
+			_, exists := v.find(o)
 			again := slices.ContainsFunc(slices.Collect(maps.Values(v.attempts(o, freezer.In))), func(ids []string) bool { return len(ids) > 1 })
-			return "kumquat is still there, and nothing has been returned twice", !there || again
+			return "kumquat is still there, and nothing has been returned twice", !exists || again
 		})
 		v.oneID(expected, o, freezer.In)
 		v.disarm()
@@ -79,7 +79,7 @@ func settles() types.Feature {
 		names := []string{"satsuma", "sorrel", "sumac"}
 		began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 		for _, name := range names {
-			orders = append(orders, v.make(name, []string{name}, "cream"))
+			orders = append(orders, v.createIcecream(name, []string{name}, "cream"))
 		}
 		for _, o := range orders {
 			v.has("the ingredients of "+o.name+" are taken", patience, o, "flavour "+o.name, "topping cream")
@@ -114,12 +114,12 @@ func settles() types.Feature {
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
 		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		v.delete(orders[1])
-		v.leaves("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
+		v.awaitDeleted("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
 		v.AtRest(v.ctx, v.t)
 		v.NoErrors(v.ctx, v.t, logged, names...)
 		for _, o := range []order{orders[0], orders[2]} {
 			v.delete(o)
-			v.leaves("when "+o.name+" is deleted, its ingredients go back, and it is gone", patience, o)
+			v.awaitDeleted("when "+o.name+" is deleted, its ingredients go back, and it is gone", patience, o)
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)

@@ -26,7 +26,7 @@ func TestFinalizer(t *testing.T) {
 		"sample": icecream.Sample(),
 
 		"finalizer-added":   finalizerAdded(),
-		"taken":             taken(),
+		"taken":             ingredientsTaken(),
 		"movement-id":       movementID(),
 		"finalizer-first":   finalizerFirst(),
 		"returned":          returned(),

@@ -22,7 +22,7 @@ const behindFor = 2 * time.Second
 // was once done. An operator that returns the ingredients that this spec does not want must detect later that they are
 // missing, and be able to take them again.
 func oldList(v visit) {
-	other, o := v.make("sapote", []string{"sapote"}), v.make("salak", []string{"salak"})
+	other, o := v.createIcecream("sapote", []string{"sapote"}), v.createIcecream("salak", []string{"salak"})
 	v.has("the ingredients of sapote are taken", scenarioPatience, other, "flavour sapote")
 	v.has("the ingredients of salak are taken", scenarioPatience, o, "flavour salak")
 	v.Settle(v.ctx, v.t)

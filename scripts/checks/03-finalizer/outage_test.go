@@ -41,28 +41,28 @@ func triedAgain(refused []faults.Entry) bool {
 
 func freezerDown() types.Feature {
 	return feature("the freezer is down", "then an icecream waits for it", func(v visit) {
-		dying := v.make("hazelnut", []string{"hazelnut"}, "cream")
+		dying := v.createIcecream("hazelnut", []string{"hazelnut"}, "cream")
 		v.has("the ingredients of hazelnut are taken", patience, dying, "flavour hazelnut", "topping cream")
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(dying)
-		fresh := v.make("hibiscus", []string{"hibiscus"}, "cream")
+		fresh := v.createIcecream("hibiscus", []string{"hibiscus"}, "cream")
 		const stays = "while the freezer answers 503, hazelnut stays, and the operator tries again"
 		v.until(stays, patience, func() (string, bool) {
-			if now, there := v.find(dying); !there || !now.held() {
+			if now, exists := v.find(dying); !exists || !now.held() {
 				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
 			}
 			refused := v.refused()
 			return fmt.Sprintf("it has asked the freezer %d times", len(refused)), triedAgain(refused)
 		})
 		v.disarm()
-		v.leaves("when the freezer is back, the ingredients of hazelnut go back, and then it is gone", outagePatience, dying)
+		v.awaitDeleted("when the freezer is back, the ingredients of hazelnut go back, and then it is gone", outagePatience, dying)
 		v.has("when the freezer is back, the ingredients of hibiscus are taken, which was made in the meantime",
 			outagePatience, fresh, "flavour hibiscus", "topping cream")
 		v.takenAfter("the finalizer comes before the freezer", fresh)
 		// An error counts, regardless of the request that failed.
-		third := v.make("huckleberry", []string{"huckleberry"}, "cream")
+		third := v.createIcecream("huckleberry", []string{"huckleberry"}, "cream")
 		v.has("the ingredients of huckleberry are taken", patience, third, "flavour huckleberry", "topping cream")
-		fourth := v.make("hackberry", []string{"hackberry"}, "cream")
+		fourth := v.createIcecream("hackberry", []string{"hackberry"}, "cream")
 		v.has("the ingredients of hackberry are taken", patience, fourth, "flavour hackberry", "topping cream")
 		v.waits("answers questions, and each booking with 503", fresh, faults.Fault{Kind: faults.Unavailable, Class: faults.Write})
 		v.waits("would book, and answers each question with 429", third, faults.Fault{Kind: faults.TooManyRequests, Class: faults.Read})
@@ -80,16 +80,16 @@ func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.delete(o)
 	stays := fmt.Sprintf("while the freezer %s, %s stays, and the operator tries again", how, o.name)
 	v.until(stays, patience, func() (string, bool) {
-		now, there := v.find(o)
+		now, exists := v.find(o)
 		out := v.account(o).Out()
-		if (!there || !now.held()) && len(out) > 0 {
+		if (!exists || !now.held()) && len(out) > 0 {
 			v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(out)))
 		}
 		refused := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) })
-		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !there || triedAgain(refused)
+		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !exists || triedAgain(refused)
 	})
 	v.disarm()
-	v.leaves(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
+	v.awaitDeleted(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
 }
 
 // An operator backs off if it makes a pause of this length after at most this many attempts. The work queue's doubling
@@ -101,7 +101,7 @@ const (
 
 func backsOff() types.Feature {
 	return feature("retries back off", "while the freezer is down", func(v visit) {
-		o := v.make("ivory", []string{"ivory"}, "cream")
+		o := v.createIcecream("ivory", []string{"ivory"}, "cream")
 		v.has("the ingredients of ivory are taken", patience, o, "flavour ivory", "topping cream")
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
@@ -132,7 +132,7 @@ const (
 
 func condition() types.Feature {
 	return feature("the condition Settled", "tells the truth", func(v visit) {
-		o := v.make("jasmine", []string{"jasmine"}, "cream")
+		o := v.createIcecream("jasmine", []string{"jasmine"}, "cream")
 		v.settled(patience, "when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
 		v.arm(whole(faults.Unavailable)...)
 		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
@@ -184,8 +184,8 @@ func (v visit) settled(patience time.Duration, when string, o order, status meta
 	place := fmt.Sprintf("in the condition Settled of %s, ", o.name)
 	expected := when + ": " + place + settledIs(status, view(object), reason...).Expected()
 	v.until(expected, patience, func() (string, bool) {
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return o.name + " is gone", false
 		}
 		fields := settledIs(status, now, reason...)
@@ -216,7 +216,7 @@ func settledIs(status metav1.ConditionStatus, now order, reason ...string) compa
 
 func noAnswer() types.Feature {
 	return feature("the freezer does not answer", "then the operator gives up and tries again", func(v visit) {
-		o := v.make("kiwi", []string{"kiwi"}, "cream")
+		o := v.createIcecream("kiwi", []string{"kiwi"}, "cream")
 		v.has("the ingredients of kiwi are taken", patience, o, "flavour kiwi", "topping cream")
 		v.givesUp("books nothing and does not say so", o, faults.Write)
 		v.givesUp("does not answer a question", o, faults.Read)
@@ -224,7 +224,7 @@ func noAnswer() types.Feature {
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.LostAnswer, Class: faults.Write, Service: freezer.Service, At: 1},
 		}}))
-		v.leaves("when the freezer answers again, the ingredients of kiwi go back, each once, also when an answer is lost on the way",
+		v.awaitDeleted("when the freezer answers again, the ingredients of kiwi go back, each once, also when an answer is lost on the way",
 			outagePatience, o)
 	})
 }
@@ -242,8 +242,8 @@ func (v visit) givesUp(how string, o order, class faults.Class) {
 	v.until("when the freezer "+how+", the operator gives up after at most 2 s", patience, func() (string, bool) {
 		held := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) || e.Class() != class })
 		if len(held) == 0 {
-			_, there := v.find(o)
-			return "it has not asked the freezer", !there
+			_, exists := v.find(o)
+			return "it has not asked the freezer", !exists
 		}
 		if held[0].Seconds == 0 {
 			return fmt.Sprintf("it still waits for the answer to its request of %s", clock(held[0].Time)), false
@@ -256,7 +256,7 @@ func (v visit) givesUp(how string, o order, class faults.Class) {
 func killedBetween() types.Feature {
 	return feature("the operator is killed", "when the freezer has booked, and before it could write", func(v visit) {
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: freezer.Service, At: 1})
-		o := v.make("lychee", []string{"lychee"}, "cream", "nuts")
+		o := v.createIcecream("lychee", []string{"lychee"}, "cream", "nuts")
 		v.has("the ingredients of lychee are taken, each once, although the operator is killed after the first",
 			scenarioPatience, o, "flavour lychee", "topping cream", "topping nuts")
 		v.arm(
@@ -264,7 +264,7 @@ func killedBetween() types.Feature {
 			faults.Fault{Kind: faults.KillBefore, Class: faults.Write, Service: faults.API, At: 1},
 		)
 		v.delete(o)
-		v.leaves("the ingredients of lychee go back, each once, although the operator is killed after the first, and again when all are "+
+		v.awaitDeleted("the ingredients of lychee go back, each once, although the operator is killed after the first, and again when all are "+
 			"back, before it could write that down; then lychee is gone", scenarioPatience, o)
 	})
 }

@@ -47,8 +47,8 @@ func (p *parlour) create(ctx context.Context, object *unstructured.Unstructured)
 
 // find returns the current state of the icecream that was ordered, and not a later one with the same name.
 func (p *parlour) find(o order) (order, bool) {
-	object, there := p.Object(o.name)
-	if !there {
+	object, exists := p.Object(o.name)
+	if !exists {
 		return order{name: o.name, uid: o.uid}, false
 	}
 	now := view(object)

@@ -28,7 +28,7 @@ import (
 func returned() types.Feature {
 	return features.New("ingredients are returned").
 		Assess("what is no longer wanted", check.Assess(assess(func(v visit) {
-			o := v.make("date", []string{"date"}, "cream", "nuts", "fudge")
+			o := v.createIcecream("date", []string{"date"}, "cream", "nuts", "fudge")
 			v.has("the ingredients of date are taken", patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
 			v.change(o, `{"spec":{"topping":["cherry"]}}`)
 			v.has("when date gets the topping cherry instead of cream, nuts and fudge, those go back and cherry is taken",
@@ -36,25 +36,25 @@ func returned() types.Feature {
 			v.change(o, `{"spec":{"topping":["cherry","cream"]}}`)
 			v.has("when date gets cream again, cream is taken again", patience, o, "flavour date", "topping cherry", "topping cream")
 			v.delete(o)
-			v.leaves("when date is deleted, what it has out goes back, and date is gone", patience, o)
+			v.awaitDeleted("when date is deleted, what it has out goes back, and date is gone", patience, o)
 		}))).
 		Assess("of one that is deleted, however that is asked for", check.Assess(assess(func(v visit) {
-			forced, foreground := v.make("elder", []string{"elder"}, "cream"), v.make("fig", []string{"fig"}, "cream")
+			forced, foreground := v.createIcecream("elder", []string{"elder"}, "cream"), v.createIcecream("fig", []string{"fig"}, "cream")
 			v.has("the ingredients of elder are taken", patience, forced, "flavour elder", "topping cream")
 			v.has("the ingredients of fig are taken", patience, foreground, "flavour fig", "topping cream")
 			// These are the deletions of kubectl with --force --grace-period=0, and with --cascade=foreground.
 			v.OK(v.t, "deleting elder", v.Client.Delete(v.ctx, forced.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 			propagation := metav1.DeletePropagationForeground
 			v.OK(v.t, "deleting fig", v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
-			v.leaves("when elder is deleted by force, its ingredients go back all the same, and elder is gone", patience, forced)
+			v.awaitDeleted("when elder is deleted by force, its ingredients go back all the same, and elder is gone", patience, forced)
 			v.until("when fig is deleted in the foreground, its ingredients go back and the finalizer goes", patience, func() (string, bool) {
-				now, there := v.find(foreground)
+				now, exists := v.find(foreground)
 				out := v.account(foreground).Out()
 				return fmt.Sprintf("fig has %s out of the freezer, and %s", story.List(out), finalizersOf(now.finalizers)),
-					len(out) == 0 && (!there || !now.held())
+					len(out) == 0 && (!exists || !now.held())
 			})
 			v.freeFrom(foreground, metav1.FinalizerDeleteDependents)
-			v.leaves("fig is gone once it has no finalizers", patience, foreground)
+			v.awaitDeleted("fig is gone once it has no finalizers", patience, foreground)
 		}))).Feature()
 }
 
@@ -129,11 +129,11 @@ func (v visit) freeFrom(o order, finalizer string) {
 func toppingsFirst() types.Feature {
 	return feature("toppings before flavours", "when an icecream is deleted", func(v visit) {
 		const expected = "when an icecream is deleted, its toppings go back before its flavours"
-		o := v.make("grape", []string{"grape", "almond"}, "cream", "wafer", "almond")
+		o := v.createIcecream("grape", []string{"grape", "almond"}, "cream", "wafer", "almond")
 		v.has("the ingredients of grape are taken", patience, o,
 			"flavour grape", "flavour almond", "topping cream", "topping wafer", "topping almond")
 		v.delete(o)
-		v.leaves(expected, patience, o)
+		v.awaitDeleted(expected, patience, o)
 		v.toppingsFirst(expected, o)
 	})
 }
@@ -145,7 +145,7 @@ func twoAtOnce() types.Feature {
 			for _, again := range []string{"", " again"} {
 				var orders []order
 				for _, name := range names {
-					orders = append(orders, v.make(name, []string{"citrus"}, "cream"))
+					orders = append(orders, v.createIcecream(name, []string{"citrus"}, "cream"))
 				}
 				for _, o := range orders {
 					v.has(fmt.Sprintf("the ingredients of %s are taken%s", o.name, again), patience, o, "flavour citrus", "topping cream")
@@ -155,12 +155,12 @@ func twoAtOnce() types.Feature {
 					all.Go(func() error { return v.Delete(v.ctx, o.name) })
 				}
 				v.OK(v.t, "deleting two icecreams at once", all.Wait())
-				v.leaves("when lemon and lime are deleted at the same time"+again+
+				v.awaitDeleted("when lemon and lime are deleted at the same time"+again+
 					", the ingredients of both go back, and both are gone", patience, orders...)
 			}
 		}))).
 		Assess("and one whose writes meet conflicts", check.Assess(assess(func(v visit) {
-			o := v.make("melon", []string{"melon"}, "cream")
+			o := v.createIcecream("melon", []string{"melon"}, "cream")
 			v.has("the ingredients of melon are taken", patience, o, "flavour melon", "topping cream")
 			// An operator that writes the status and then removes the finalizer meets the conflicts there.
 			var conflicts []faults.Fault
@@ -169,23 +169,23 @@ func twoAtOnce() types.Feature {
 			}
 			v.arm(conflicts...)
 			v.delete(o)
-			v.leaves("when melon is deleted, its ingredients go back, and it is gone, also when four of the operator's writes meet a "+
+			v.awaitDeleted("when melon is deleted, its ingredients go back, and it is gone, also when four of the operator's writes meet a "+
 				"conflict", patience, o)
 			v.disarm()
 		}))).
 		Assess("and one that loses its place", check.Assess(assess(func(v visit) {
 			var holders []order
 			for _, name := range []string{"mango-1", "mango-2", "mango-3"} {
-				holders = append(holders, v.make(name, []string{"mango"}))
+				holders = append(holders, v.createIcecream(name, []string{"mango"}))
 			}
-			loser := v.make("mint", []string{"mint"}, "cream")
+			loser := v.createIcecream("mint", []string{"mint"}, "cream")
 			for _, o := range holders {
 				v.has("the ingredients of "+o.name+" are taken", patience, o, "flavour mango")
 			}
 			v.has("the ingredients of mint are taken", patience, loser, "flavour mint", "topping cream")
-			fourth := v.make("mango-4", []string{"mango"}, "cream")
+			fourth := v.createIcecream("mango-4", []string{"mango"}, "cream")
 			v.change(loser, `{"spec":{"flavour":["mango"]}}`)
-			v.leaves("of five icecreams of mango, mint and mango-4 have no place: they go, and have nothing out of the freezer",
+			v.awaitDeleted("of five icecreams of mango, mint and mango-4 have no place: they go, and have nothing out of the freezer",
 				patience, loser, fourth)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
@@ -196,12 +196,12 @@ func dyingUntouched() types.Feature {
 		Assess("gets no finalizer, and nothing is taken for it", check.Assess(assess(func(v visit) {
 			const expected = "no finalizer is added to an icecream that is being deleted already, and nothing is taken for it"
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			dying := v.makeHeld("nougat", []string{"nougat"}, "cream")
+			dying := v.createHeld("nougat", []string{"nougat"}, "cream")
 			v.delete(dying)
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 			// When this one has its finalizer and nothing else happens, the operator has seen the other one.
-			alive := v.make("orange", []string{"orange"})
-			v.gets("orange, which is not being deleted, gets the finalizer", scenarioPatience, alive)
+			alive := v.createIcecream("orange", []string{"orange"})
+			v.awaitFinalizer("orange, which is not being deleted, gets the finalizer", scenarioPatience, alive)
 			v.Settle(v.ctx, v.t)
 			if a := v.account(dying); len(a) > 0 {
 				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", story.Say(a[0].Ingredient)))
@@ -212,7 +212,7 @@ func dyingUntouched() types.Feature {
 					v.fail(expected, fmt.Sprintf("the operator tried to: %s", e))
 				}
 			}
-			if now, there := v.find(dying); !there || !slices.Equal(now.finalizers, []string{foreign}) {
+			if now, exists := v.find(dying); !exists || !slices.Equal(now.finalizers, []string{foreign}) {
 				v.fail("nougat keeps the finalizer "+foreign+", which is not the operator's",
 					finalizersOf(now.finalizers))
 			}
@@ -226,7 +226,7 @@ func dyingUntouched() types.Feature {
 func foreignFinalizer() types.Feature {
 	return features.New("a foreign finalizer").
 		Assess("stays until its owner removes it", check.Assess(assess(func(v visit) {
-			o := v.makeHeld("papaya", []string{"papaya"}, "cream")
+			o := v.createHeld("papaya", []string{"papaya"}, "cream")
 			v.until("papaya keeps the finalizer "+foreign+" and gets "+finalizer+" as well", patience, func() (string, bool) {
 				now, _ := v.find(o)
 				return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
@@ -235,8 +235,8 @@ func foreignFinalizer() types.Feature {
 			v.delete(o)
 			const expected = "when papaya is deleted, the operator removes its own finalizer, and " + foreign + " stays"
 			look := func() (string, bool) {
-				now, there := v.find(o)
-				if !there {
+				now, exists := v.find(o)
+				if !exists {
 					return "papaya is gone", false
 				}
 				return finalizersOf(now.finalizers), slices.Equal(now.finalizers, []string{foreign})
@@ -250,18 +250,18 @@ func foreignFinalizer() types.Feature {
 			}
 			v.freeFrom(o, foreign)
 			v.until("papaya is gone when its last finalizer is", patience, func() (string, bool) {
-				now, there := v.find(o)
-				return finalizersOf(now.finalizers), !there
+				now, exists := v.find(o)
+				return finalizersOf(now.finalizers), !exists
 			})
 		}))).
 		Assess("also if the operator could not see it yet", check.Assess(assess(func(v visit) {
-			other := v.make("physalis", []string{"physalis"})
+			other := v.createIcecream("physalis", []string{"physalis"})
 			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
 			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: late}})
 			v.change(other, `{"spec":{"topping":["cream"]}}`)
 			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // this write begins it
 			for _, name := range pitayas {
-				o := v.make(name, []string{name})
+				o := v.createIcecream(name, []string{name})
 				v.Pause(v.ctx, v.t, late/2) // for this long the operator sees it without the other finalizer
 				v.holdBy(o, foreign)
 				held := time.Now()

@@ -15,7 +15,7 @@ import (
 func refusals(v visit) {
 	const also = ", also if the operator's first requests are refused"
 	var o order
-	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { o = v.make("yuzu", []string{"yuzu"}, "cream") })
+	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { o = v.createIcecream("yuzu", []string{"yuzu"}, "cream") })
 	v.has("the ingredients of yuzu are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream")
 	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["cream","nuts"]}}`) })
 	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream", "topping nuts")
@@ -25,11 +25,11 @@ func refusals(v visit) {
 	v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
 	v.delete(o)
 	const returned = "when yuzu is deleted, its ingredients go back, toppings first, and it is gone" + also
-	v.leaves(returned, scenarioPatience, o)
+	v.awaitDeleted(returned, scenarioPatience, o)
 	v.toppingsFirst(returned, o)
 	// The rules of lab 02 apply, too.
 	for _, name := range []string{"salak-1", "salak-2", "salak-3"} {
-		v.has("the flavour salak is taken for "+name, scenarioPatience, v.make(name, []string{"salak"}), "flavour salak")
+		v.has("the flavour salak is taken for "+name, scenarioPatience, v.createIcecream(name, []string{"salak"}), "flavour salak")
 	}
 	for _, refused := range []struct {
 		kind  faults.Kind
@@ -37,8 +37,8 @@ func refusals(v visit) {
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		var late order
-		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { late = v.make(refused.name, []string{"salak"}) })
-		v.leaves("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
+		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { late = v.createIcecream(refused.name, []string{"salak"}) })
+		v.awaitDeleted("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
 	}
 }
 
@@ -46,18 +46,18 @@ func refusals(v visit) {
 // second is deleted at once. Whatever fails, all ingredients are back in the freezer at the end, and have never been
 // anywhere else.
 func scenario(v visit) {
-	long := v.make("quince", []string{"quince"}, "cream", "nuts")
+	long := v.createIcecream("quince", []string{"quince"}, "cream", "nuts")
 	v.has("the ingredients of quince are taken", scenarioPatience, long, "flavour quince", "topping cream", "topping nuts")
 	v.change(long, `{"spec":{"topping":["cherry"]}}`)
 	v.has("when quince gets the topping cherry instead of cream and nuts, those go back and cherry is taken", scenarioPatience, long,
 		"flavour quince", "topping cherry")
-	short := v.make("rhubarb", []string{"rhubarb"})
+	short := v.createIcecream("rhubarb", []string{"rhubarb"})
 	v.deleteAtOnce(short)
 	v.delete(long)
-	v.leaves("when quince and rhubarb are deleted, their ingredients go back, and they are gone", scenarioPatience, long, short)
+	v.awaitDeleted("when quince and rhubarb are deleted, their ingredients go back, and they are gone", scenarioPatience, long, short)
 	v.Settle(v.ctx, v.t)
 	for _, o := range []order{long, short} {
-		v.closed("nothing is taken for an icecream that is gone", o)
+		v.nothingOut("nothing is taken for an icecream that is gone", o)
 		v.takenAfter("the finalizer is on an icecream before the freezer is asked for anything", o)
 		v.toppingsFirst("toppings go back before flavours", o)
 	}

@@ -16,17 +16,17 @@ import (
 
 func finalizerAdded() types.Feature {
 	return feature("a new icecream gets the finalizer", "soon after it was made", func(v visit) {
-		o := v.make("apricot", []string{"apricot"}, "cream")
-		v.gets("apricot gets the finalizer "+finalizer, patience, o)
+		o := v.createIcecream("apricot", []string{"apricot"}, "cream")
+		v.awaitFinalizer("apricot gets the finalizer "+finalizer, patience, o)
 	})
 }
 
-// gets waits until an icecream has the operator's finalizer.
-func (v visit) gets(expected string, patience time.Duration, o order) {
+// awaitFinalizer waits until an icecream has the operator's finalizer.
+func (v visit) awaitFinalizer(expected string, patience time.Duration, o order) {
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return o.name + " is gone", false
 		}
 		observed := finalizersOf(now.finalizers)
@@ -47,12 +47,12 @@ func (v visit) finalizerInStatus(o order) bool {
 	}))) > 0
 }
 
-func taken() types.Feature {
+func ingredientsTaken() types.Feature {
 	return feature("ingredients are taken", "each once, under the icecream's UID", func(v visit) {
 		const expected = "for blackberry the flavours blackberry and cherry and the toppings cherry and nuts are taken out of the " +
 			"freezer, each once, by the owner metadata.uid"
 		// A topping with the name of a flavour is another ingredient.
-		o := v.make("blackberry", []string{"blackberry", "cherry"}, "cherry", "nuts")
+		o := v.createIcecream("blackberry", []string{"blackberry", "cherry"}, "cherry", "nuts")
 		all := []string{"flavour blackberry", "flavour cherry", "topping cherry", "topping nuts"}
 		v.has(expected, patience, o, all...)
 		// Changes that do not matter have no effect.
@@ -69,7 +69,7 @@ func finalizerFirst() types.Feature {
 			faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1},
 			faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 2},
 		)
-		o := v.make("currant", []string{"currant"}, "cream")
+		o := v.createIcecream("currant", []string{"currant"}, "cream")
 		v.has("currant gets the finalizer and its ingredients, although the operator's first write meets a conflict, and after the "+
 			"second it is killed", scenarioPatience, o, "flavour currant", "topping cream")
 		v.takenAfter(expected, o)

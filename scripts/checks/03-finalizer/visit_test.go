@@ -91,22 +91,22 @@ func (v visit) fail(expected, observed string) {
 	v.Fail(v.t, expected, observed, v.evidence(expected, observed)...)
 }
 
-// make creates an icecream.
-func (v visit) make(name string, flavour []string, topping ...string) order {
+// createIcecream creates an icecream.
+func (v visit) createIcecream(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
-	made, err := v.create(v.ctx, icecream.New(name, flavour, topping))
+	created, err := v.create(v.ctx, icecream.New(name, flavour, topping))
 	v.OK(v.t, "creating the icecream "+name, err)
-	return made
+	return created
 }
 
-// makeHeld creates an icecream with another controller's finalizer.
-func (v visit) makeHeld(name string, flavour []string, topping ...string) order {
+// createHeld creates an icecream with another controller's finalizer.
+func (v visit) createHeld(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
 	object := icecream.New(name, flavour, topping)
 	object.SetFinalizers([]string{foreign})
-	made, err := v.create(v.ctx, object)
+	created, err := v.create(v.ctx, object)
 	v.OK(v.t, "creating the icecream "+name, err)
-	return made
+	return created
 }
 
 func (v visit) change(o order, patch string) {

@@ -49,8 +49,8 @@ func zombieExplained() types.Feature {
 		}))).Feature()
 }
 
-// cemetery is a scene that students have not seen: another zombie, which two more finalizers block as well.
-var cemetery = zombie.Scene{
+// unseenScene is a scene that students have not seen: another zombie, which two more finalizers block as well.
+var unseenScene = zombie.Scene{
 	Zombie: "walnut-wonder", Slow: "vanilla-sky", Living: "winter-dream",
 	Gone: zombie.Controller{
 		Name: "cellar-controller", Finalizer: "cellar.example.org/cork", Namespace: "cellar-system", Lease: "cellar",
@@ -64,7 +64,7 @@ var cemetery = zombie.Scene{
 
 // singleFinalizer returns the same scene with a zombie that no other finalizer blocks.
 func singleFinalizer() zombie.Scene {
-	scene := cemetery
+	scene := unseenScene
 	scene.Zombie, scene.ZombieBox, scene.Before, scene.After = "yoghurt-yeti", "box-0043", nil, nil
 	return scene
 }
@@ -74,25 +74,25 @@ func zombieFreed() types.Feature {
 		Assess("from exactly one finalizer", check.Assess(assess(func(v visit) {
 			// From now on, only the script makes changes.
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.OK(v.t, "planting the scene", cemetery.Plant(v.ctx, v.Config))
+			v.OK(v.t, "planting the scene", unseenScene.Plant(v.ctx, v.Config))
 			v.OK(v.t, "planting the scene", singleFinalizer().Plant(v.ctx, v.Config))
-			dead := cemetery.Gone.Finalizer
+			dead := unseenScene.Gone.Finalizer
 
-			v.rescue(cemetery.Living, dead, "an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
+			v.rescue(unseenScene.Living, dead, "an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
 				func(exit int, left []string) bool { return exit != 0 && slices.Equal(left, []string{dead}) })
-			v.rescue(cemetery.Zombie, dead[:len(dead)-1], "the zombie has no such finalizer, and keeps those that it has",
+			v.rescue(unseenScene.Zombie, dead[:len(dead)-1], "the zombie has no such finalizer, and keeps those that it has",
 				func(_ int, left []string) bool {
-					return slices.Equal(left, slices.Concat(cemetery.Before, []string{dead}, cemetery.After))
+					return slices.Equal(left, slices.Concat(unseenScene.Before, []string{dead}, unseenScene.After))
 				})
-			v.rescue(cemetery.Zombie, dead, "the zombie loses the finalizer, and keeps the other two",
+			v.rescue(unseenScene.Zombie, dead, "the zombie loses the finalizer, and keeps the other two",
 				func(exit int, left []string) bool {
-					return exit == 0 && slices.Equal(left, slices.Concat(cemetery.Before, cemetery.After))
+					return exit == 0 && slices.Equal(left, slices.Concat(unseenScene.Before, unseenScene.After))
 				})
 			v.rescue(singleFinalizer().Zombie, dead, "a zombie that nothing else holds is gone",
 				func(exit int, left []string) bool { return exit == 0 && left == nil })
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			return errors.Join(singleFinalizer().Remove(ctx, c.Config), cemetery.Remove(ctx, c.Config), c.Operator.Start(ctx))
+			return errors.Join(singleFinalizer().Remove(ctx, c.Config), unseenScene.Remove(ctx, c.Config), c.Operator.Start(ctx))
 		})).Feature()
 }
 

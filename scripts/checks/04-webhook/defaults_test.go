@@ -49,7 +49,7 @@ func defaults() types.Feature {
 		}))).
 		Assess("and whatever is taken away", check.Assess(assess(func(v visit) {
 			v.store(young)
-			v.hold(property{of: "changed", count: order.Incompletes, draw: emptied, expected: filled, wrong: notFilled})
+			v.hold(property{what: "changed", count: order.Incompletes, draw: emptied, expected: filled, wrong: notFilled})
 		}))).Feature()
 }
 
@@ -138,11 +138,11 @@ func keeps() types.Feature {
 			v.hold(property{count: order.OnMenus, draw: onMenu, expected: kept, wrong: stays})
 		}))).
 		Assess("and nothing is added but what is missing", check.Assess(assess(func(v visit) {
-			v.hold(property{of: "incomplete", count: order.Incompletes, draw: incomplete, expected: kept, wrong: stays})
+			v.hold(property{what: "incomplete", count: order.Incompletes, draw: incomplete, expected: kept, wrong: stays})
 		}))).
 		Assess("whatever changes", check.Assess(assess(func(v visit) {
 			v.store(young)
-			v.hold(property{of: "changed", count: order.Changes, draw: changing(young), expected: kept, wrong: stays})
+			v.hold(property{what: "changed", count: order.Changes, draw: changing(young), expected: kept, wrong: stays})
 		}))).Feature()
 }
 

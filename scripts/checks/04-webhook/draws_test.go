@@ -110,7 +110,7 @@ func replace(ctx context.Context, icecreams dynamic.ResourceInterface, r request
 		object.SetAnnotations(wanted.GetAnnotations())
 		object.SetFinalizers(wanted.GetFinalizers())
 		delete(object.Object, "spec")
-		if spec, there := wanted.Object["spec"]; there {
+		if spec, exists := wanted.Object["spec"]; exists {
 			object.Object["spec"] = spec
 		}
 		updated, err := icecreams.Update(ctx, object, metav1.UpdateOptions{DryRun: dry})
@@ -228,8 +228,8 @@ func shell(text []byte) string { return strings.ReplaceAll(string(text), "'", `'
 
 // property is a sentence about all requests of a kind.
 type property struct {
-	// of distinguishes it from others of the same check.
-	of    string
+	// what distinguishes it from others of the same check.
+	what  string
 	count int
 	draw  func(random *rand.Rand, number int) request
 	// expected returns what happens to a request, as the rest of a sentence: "is accepted". It is empty if the property
@@ -245,7 +245,7 @@ type property struct {
 func (v visit) hold(p property) {
 	v.t.Helper()
 	search := draw.Property[request]{
-		Name: v.ID + p.of, Count: p.count, Draw: p.draw, Smaller: request.smaller,
+		Name: v.ID + p.what, Count: p.count, Draw: p.draw, Smaller: request.smaller,
 		Try: func(ctx context.Context, r request) (string, error) {
 			want := r.answer()
 			if p.expected(r, want) == "" {
@@ -400,16 +400,16 @@ func legible(want order.Answer) (flavours []string) {
 }
 
 // changing draws a change of one of these existing icecreams. Each of them is changed in each form at least once.
-func changing(there []order.Order) func(*rand.Rand, int) request {
+func changing(existing []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
-		round := number / order.Moves
-		old := &there[round%len(there)]
+		round := number / order.ChangeKinds
+		old := &existing[round%len(existing)]
 		r := request{old: old, method: mergePatch, Order: order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)}}
 		r.Describe(random)
 		switch chosen := random.IntN(8); {
 		case chosen < 3:
 			r.method = put
-		case round < len(there):
+		case round < len(existing):
 		case chosen < 5:
 			r.method = status
 		case chosen < 6:
@@ -420,9 +420,9 @@ func changing(there []order.Order) func(*rand.Rand, int) request {
 }
 
 // changingDying is changing for icecreams that are being deleted. Kubernetes refuses to add a finalizer to one.
-func changingDying(there []order.Order) func(*rand.Rand, int) request {
+func changingDying(existing []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
-		r := changing(there)(random, number)
+		r := changing(existing)(random, number)
 		r.Finalizers = nil
 		switch r.method {
 		case put, mergePatch:

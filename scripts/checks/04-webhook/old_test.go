@@ -86,7 +86,7 @@ func oldObjects() types.Feature {
 		Assess("whatever they are, and to whatever they change", check.Assess(assess(func(v visit) {
 			expected, wrong := v.verdict(admission.DeniedByWebhook)
 			v.hold(property{count: order.Changes, draw: changing(old), expected: expected, wrong: wrong})
-			v.hold(property{of: "dying", count: order.Changes, draw: changingDying(oldDying), expected: spared, wrong: notSpared})
+			v.hold(property{what: "dying", count: order.Changes, draw: changingDying(oldDying), expected: spared, wrong: notSpared})
 			v.release(oldDying)
 		}))).
 		Teardown(restore(&withdrawn)).Feature()

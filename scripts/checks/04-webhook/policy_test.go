@@ -60,10 +60,10 @@ func policy() types.Feature {
 				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "policy-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
 		Assess("of any order", check.Assess(judged(func(v visit) {
-			v.hold(property{of: "on", count: order.OnMenus, draw: onMenu, expected: complete(accepted), wrong: notAccepted})
+			v.hold(property{what: "on", count: order.OnMenus, draw: onMenu, expected: complete(accepted), wrong: notAccepted})
 			expected, wrong := v.verdict(admission.DeniedByPolicy)
 			v.hold(property{
-				of: "off", count: order.OffMenus, draw: offMenu(4), expected: complete(expected),
+				what: "off", count: order.OffMenus, draw: offMenu(4), expected: complete(expected),
 				wrong: func(r request, want order.Answer, got admission.Answer) string {
 					if wrong := wrong(r, want, got); wrong != "" || !want.Denied() {
 						return wrong
@@ -77,9 +77,9 @@ func policy() types.Feature {
 		}))).
 		Assess("of any change", check.Assess(judged(func(v visit) {
 			expected, wrong := v.verdict(admission.DeniedByPolicy)
-			v.hold(property{of: "changes", count: order.Changes, draw: changing(old), expected: complete(expected), wrong: wrong})
+			v.hold(property{what: "changes", count: order.Changes, draw: changing(old), expected: complete(expected), wrong: wrong})
 			v.hold(property{
-				of: "dying", count: order.Changes, draw: changingDying(oldDying), expected: complete(spared), wrong: notAccepted,
+				what: "dying", count: order.Changes, draw: changingDying(oldDying), expected: complete(spared), wrong: notAccepted,
 			})
 			v.release(oldDying)
 		}))).

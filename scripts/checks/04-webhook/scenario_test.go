@@ -69,17 +69,17 @@ func (g gelato) is(i icecream.Icecream) compare.Fields {
 func (v visit) become(expected string, want ...gelato) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, expected, scenarioPatience, v.shop.Changed, func() (string, bool) {
-		there := v.shop.All()
-		slices.SortFunc(there, func(a, b icecream.Icecream) int { return strings.Compare(a.Name, b.Name) })
+		existing := v.shop.All()
+		slices.SortFunc(existing, func(a, b icecream.Icecream) int { return strings.Compare(a.Name, b.Name) })
 		var names []string
-		for _, i := range there {
+		for _, i := range existing {
 			names = append(names, i.Name)
 		}
-		if !slices.EqualFunc(there, want, func(i icecream.Icecream, g gelato) bool { return i.Name == g.name }) {
+		if !slices.EqualFunc(existing, want, func(i icecream.Icecream, g gelato) bool { return i.Name == g.name }) {
 			return "there are " + list(names), false
 		}
 		for n, g := range want {
-			if fields := g.is(there[n]); !fields.Same() {
+			if fields := g.is(existing[n]); !fields.Same() {
 				return fields.Observed(), false
 			}
 		}

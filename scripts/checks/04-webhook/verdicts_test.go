@@ -91,7 +91,7 @@ func names() types.Feature {
 		}))).
 		Assess("of any", check.Assess(assess(func(v visit) {
 			expected, wrong := naming(func(want order.Answer) []string { return slices.Concat(legible(want), sold) })
-			v.hold(property{count: order.Wrongs, draw: offMenu(1), expected: expected, wrong: wrong})
+			v.hold(property{count: order.UnsoldFlavours, draw: offMenu(1), expected: expected, wrong: wrong})
 		}))).Feature()
 }
 
@@ -104,7 +104,7 @@ func allAtOnce() types.Feature {
 		}))).
 		Assess("however many there are", check.Assess(assess(func(v visit) {
 			expected, wrong := naming(legible)
-			several := func(random *rand.Rand, number int) request { return offMenu(6)(random, order.Wrongs+number) }
+			several := func(random *rand.Rand, number int) request { return offMenu(6)(random, order.UnsoldFlavours+number) }
 			v.hold(property{count: 20, draw: several, expected: expected, wrong: wrong})
 		}))).Feature()
 }
@@ -161,9 +161,9 @@ func warns() types.Feature {
 			}
 			v.warned("a change from vanilla to "+list(sold), v.ask(changeFlavour(dry, "warned", sold)), true)
 			v.warned("a change from vanilla to chocolate", v.ask(changeFlavour(dry, "warned", sold[1:2])), false)
-			there := append(slices.Clone(young), unwise)
-			v.store(there)
-			v.hold(property{of: "changed", count: order.Changes, draw: changing(there), expected: warning, wrong: notWarned})
+			existing := append(slices.Clone(young), unwise)
+			v.store(existing)
+			v.hold(property{what: "changed", count: order.Changes, draw: changing(existing), expected: warning, wrong: notWarned})
 		}))).
 		Assess("in any order, with any topping", check.Assess(assess(func(v visit) {
 			v.hold(property{count: order.OnMenus, draw: onMenu, expected: warning, wrong: notWarned})

@@ -285,9 +285,9 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	c.OK(t, "reaching the freezer", err)
 	defer tunnel.Close()
 	books := freezer.NewClient("http://" + tunnel.Address)
-	made, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
+	created, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
 	c.OK(t, "creating an icecream", err)
-	owner := string(made.GetUID())
+	owner := string(created.GetUID())
 	err = deployed.Until(ctx, issueLimit, "the ingredients of sundae to be taken", func(ctx context.Context) (string, error) {
 		out, err := books.Out(ctx, owner)
 		if err == nil && len(out) < 2 {
@@ -346,7 +346,7 @@ func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
 	account := o.deployment.Spec.Template.Spec.ServiceAccountName
 	var spare []string
 	for _, namespace := range []string{o.deployment.Namespace, metav1.NamespaceDefault} {
-		of := func(name string) map[string]bool {
+		permissionsOf := func(name string) map[string]bool {
 			config := rest.CopyConfig(o.Config)
 			config.Impersonate = rest.ImpersonationConfig{
 				UserName: "system:serviceaccount:" + o.deployment.Namespace + ":" + name,
@@ -356,8 +356,8 @@ func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
 			c.OK(t, "asking for the rights of an account", err)
 			return rights
 		}
-		usual := of("operator-labs-nobody")
-		for right := range of(account) {
+		usual := permissionsOf("operator-labs-nobody")
+		for right := range permissionsOf(account) {
 			resource, verb, _ := strings.Cut(right, " ")
 			allowed := needed[resource]
 			if namespace == o.deployment.Namespace && allowed == "" {

@@ -131,11 +131,11 @@ func (v visit) chain(f *finding) map[string][]string {
 func (v visit) solver(f *finding) map[string][]string {
 	v.t.Helper()
 	challenge := v.found(f).challenge
-	made := func(kind string) []string {
+	created := func(kind string) []string {
 		return names(v.record.owned(kind, f.namespace, "Challenge", challenge.GetName()))
 	}
 	return map[string][]string{
-		"pod": made("Pod"), "service": made("Service"), "ingress": made("Ingress"), "owner": {"Challenge/" + challenge.GetName()},
+		"pod": created("Pod"), "service": created("Service"), "ingress": created("Ingress"), "owner": {"Challenge/" + challenge.GetName()},
 	}
 }
 

@@ -48,15 +48,15 @@ type record struct {
 
 // reason is a reason in an object's status.
 type reason struct {
-	of   types.UID
+	uid  types.UID
 	text string
 }
 
 // state returns the state of an object when it had a reason. found is false if the object never had this reason.
-func (r *record) state(of types.UID, text string) (state string, found bool) {
+func (r *record) state(uid types.UID, text string) (state string, found bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	state, found = r.states[reason{of, text}]
+	state, found = r.states[reason{uid, text}]
 	return state, found
 }
 

@@ -132,7 +132,7 @@ func explained(v visit) {
 		v.Fail(v.t, expected, err.Error(), "none")
 	}
 	v.cases.wait(v)
-	made, removed := v.accounts()
+	created, removed := v.accounts()
 	var mistakes []string
 	judge := func(field, got string, known map[string]string, right ...string) {
 		for _, one := range right {
@@ -153,7 +153,7 @@ func explained(v visit) {
 	judge("answered", a.Answered, map[string]string{
 		"Service": "which object owns that Service?", "Ingress": "it leads to the Service, and does not own it",
 	}, "Challenge")
-	judge("made", a.Made, nil, made)
+	judge("made", a.Made, nil, created)
 	judge("removed", a.Removed, map[string]string{
 		"system:serviceaccount:kube-system:generic-garbage-collector": "the Challenge still existed, so that it had nothing to collect",
 	}, removed)
@@ -165,9 +165,9 @@ func explained(v visit) {
 // accounts returns the accounts that created and deleted the solvers' Pods in this run, according to the audit log. If
 // the log contains only requests of the submission, on a cluster of another organization, cert-manager's own account is
 // taken for both.
-func (v visit) accounts() (made, removed string) {
-	made = "system:serviceaccount:cert-manager:cert-manager"
-	removed = made
+func (v visit) accounts() (created, removed string) {
+	created = "system:serviceaccount:cert-manager:cert-manager"
+	removed = created
 	for _, e := range v.Audit.Since(0, audit.On("", "pods").And(audit.Writes)) {
 		if !strings.HasPrefix(e.Name, "cm-acme-http-solver") || e.Code >= http.StatusMultipleChoices || e.Subresource != "" {
 			continue
@@ -177,10 +177,10 @@ func (v visit) accounts() (made, removed string) {
 		}
 		switch e.Verb {
 		case "create":
-			made = e.User
+			created = e.User
 		case "delete":
 			removed = e.User
 		}
 	}
-	return made, removed
+	return created, removed
 }

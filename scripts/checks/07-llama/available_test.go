@@ -94,10 +94,10 @@ func available() types.Feature {
 				v.OK(v.t, "deleting a namespace", namespaces.Delete(v.ctx, name, metav1.DeleteOptions{}))
 			}
 			v.eventually("while the server is away the APIService's condition Available is False", startPatience, v.withTouch(func() (string, bool) {
-				told, available := v.condition()
-				return told, !available
+				observed, available := v.condition()
+				return observed, !available
 			}))
-			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); a.code != http.StatusServiceUnavailable {
+			if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); a.code != http.StatusServiceUnavailable {
 				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.summary())
 			}
 			v.eventually("while the server is away no namespace can be deleted: "+

@@ -24,7 +24,7 @@ import (
 func create() types.Feature {
 	return features.New("create").
 		Assess("a llama is stored", check.Assess(step(func(v visit) {
-			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("born", 99.5, 1.25)), "a create answers 201", http.StatusCreated)
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("born", 99.5, 1.25)), "a create answers 201", http.StatusCreated)
 			object := a.object()
 			if _, err := time.Parse(time.RFC3339, textOf(object, "metadata", "creationTimestamp")); err != nil ||
 				uidOf(object) == "" || versionOf(object) == "" {
@@ -32,13 +32,13 @@ func create() types.Feature {
 					fmt.Sprintf("uid is %q, creationTimestamp %q, resourceVersion %q",
 						uidOf(object), textOf(object, "metadata", "creationTimestamp"), versionOf(object)))
 			}
-			if textOf(object, "metadata", "namespace") != here {
+			if textOf(object, "metadata", "namespace") != ns {
 				v.fail(a, "metadata.namespace is that of the path", fmt.Sprintf("it is %q", textOf(object, "metadata", "namespace")))
 			}
 			claimed := newLlama("claimed", 99.5, 1.25)
 			claimed["metadata"].(map[string]any)["uid"] = otherUID
 			claimed["metadata"].(map[string]any)["creationTimestamp"] = "2001-02-03T04:05:06Z"
-			if claims := v.make(here, claimed); uidOf(claims) == otherUID ||
+			if claims := v.make(ns, claimed); uidOf(claims) == otherUID ||
 				textOf(claims, "metadata", "creationTimestamp") == "2001-02-03T04:05:06Z" {
 				v.Fail(v.t, "the server sets uid and creationTimestamp of a new llama, whatever the client sends",
 					fmt.Sprintf("they are those of the client: uid %q, creationTimestamp %q",
@@ -46,12 +46,12 @@ func create() types.Feature {
 			}
 			dated := newLlama("dated", 99.5, 1.25)
 			dated["metadata"].(map[string]any)["resourceVersion"] = otherVersion
-			if a := v.send(v.ctx, http.MethodPost, llamas(here), dated); a.code == http.StatusCreated && versionOf(a.object()) == otherVersion {
+			if a := v.send(v.ctx, http.MethodPost, llamas(ns), dated); a.code == http.StatusCreated && versionOf(a.object()) == otherVersion {
 				v.fail(a, "the server sets the resourceVersion of a new llama, whatever the client sends",
 					"it is the one that the client sent, "+otherVersion)
 			}
 			v.discoveryHas("create")
-			again := v.want(v.send(v.ctx, http.MethodGet, llama(here, "born"), nil), "a llama that was created can be read", http.StatusOK)
+			again := v.want(v.send(v.ctx, http.MethodGet, llama(ns, "born"), nil), "a llama that was created can be read", http.StatusOK)
 			if uidOf(again.object()) != uidOf(object) || versionOf(again.object()) != versionOf(object) {
 				v.fail(again, "a llama reads back with the uid and the resourceVersion of the create's answer",
 					fmt.Sprintf("uid %q became %q, resourceVersion %q became %q",
@@ -61,27 +61,27 @@ func create() types.Feature {
 		Assess("generateName", check.Assess(step(func(v visit) {
 			generated := newLlama("", 99.5, 1.25)
 			generated["metadata"] = map[string]any{"generateName": "twin-"}
-			first, second := v.make(here, generated), v.make(here, generated)
+			first, second := v.make(ns, generated), v.make(ns, generated)
 			if !strings.HasPrefix(nameOf(first), "twin-") || nameOf(first) == "twin-" || nameOf(first) == nameOf(second) {
 				v.Fail(v.t, "generateName gives each llama a name of its own, which begins with it",
 					fmt.Sprintf("the names are %q and %q", nameOf(first), nameOf(second)))
 			}
 			generated["metadata"] = map[string]any{"generateName": "twin-", "name": "only-child"}
-			if named := v.make(here, generated); nameOf(named) != "only-child" {
+			if named := v.make(ns, generated); nameOf(named) != "only-child" {
 				v.Fail(v.t, "a create with a name and a generateName uses the name, only-child", "the name is "+nameOf(named))
 			}
 		}))).
 		Assess("at the same time", check.Assess(step(func(v visit) {
 			send := v.directly()
-			v.make(here, newLlama("busy", 99.5, 1.25))
+			v.make(ns, newLlama("busy", 99.5, 1.25))
 			for round := range rushRounds {
 				name := fmt.Sprintf("rush-%d", round)
-				made := v.rush(send, llama(here, "busy"), func(int) answer { return send(http.MethodPost, llamas(here), newLlama(name, 99.5, 1.25)) })
-				if n := len(having(made, http.StatusCreated)); n > 1 || n == 0 && len(having(made, http.StatusConflict)) == len(made) {
+				replies := v.rush(send, llama(ns, "busy"), func(int) answer { return send(http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25)) })
+				if n := len(having(replies, http.StatusCreated)); n > 1 || n == 0 && len(having(replies, http.StatusConflict)) == len(replies) {
 					v.Fail(v.t, fmt.Sprintf("of %d creates of one name at the same time one answers 201, and the others 409 AlreadyExists", rushWrites),
-						"the answers are "+counted(made), made[0].String())
+						"the answers are "+counted(replies), replies[0].String())
 				}
-				for _, a := range made {
+				for _, a := range replies {
 					if a.code == http.StatusConflict && !a.isStatus("AlreadyExists") {
 						v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.summary())
 					}
@@ -89,73 +89,73 @@ func create() types.Feature {
 			}
 			generated := newLlama("", 99.5, 1.25)
 			generated["metadata"] = map[string]any{"generateName": "herd-"}
-			made := atOnce(rushWrites, func(int) answer { return send(http.MethodPost, llamas(here), generated) })
-			if n := len(having(made, http.StatusConflict)); n > 0 {
+			replies := atOnce(rushWrites, func(int) answer { return send(http.MethodPost, llamas(ns), generated) })
+			if n := len(having(replies, http.StatusConflict)); n > 0 {
 				v.Fail(v.t,
 					fmt.Sprintf("each of %d creates with the same generateName at the same time gets a name of its own", rushWrites),
-					"the answers are "+counted(made))
+					"the answers are "+counted(replies))
 			}
 		}))).
 		Assess("valid extremes", check.Assess(step(func(v visit) {
 			for i, c := range limitNumbers {
 				name := fmt.Sprintf("limit-%d", i)
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(name, c.weight, c.height)),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(name, c.weight, c.height)),
 					fmt.Sprintf("a create with the weight %v and the height %v answers 201, since neither is negative",
 						c.weight, c.height), http.StatusCreated)
 			}
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 99.5, 1.25)),
+			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(longName, 99.5, 1.25)),
 				fmt.Sprintf("a create with a name of %d characters, the longest valid name, answers 201", len(longName)), http.StatusCreated)
 		}))).
 		Assess("what is wrong is refused", check.Assess(step(func(v visit) {
-			v.make(here, newLlama("taken", 99.5, 1.25))
-			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("taken", 99.5, 1.25)),
+			v.make(ns, newLlama("taken", 99.5, 1.25))
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("taken", 99.5, 1.25)),
 				"a second create with the same name answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
 				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.summary())
 			}
-			invalid := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", -1, 1.25)),
+			invalid := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("light", -1, 1.25)),
 				"a create with a negative weight answers 422", http.StatusUnprocessableEntity)
 			if !invalid.isStatus("Invalid") {
 				v.fail(invalid, "the answer is a Status with the reason Invalid", "the answer is "+invalid.summary())
 			}
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", 99.5, -0.25)),
+			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("light", 99.5, -0.25)),
 				"a create with a negative height answers 422", http.StatusUnprocessableEntity)
 			for _, c := range []limitNumber{{-smallNumber, 1.25}, {99.5, -smallNumber}} {
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", c.weight, c.height)),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("light", c.weight, c.height)),
 					fmt.Sprintf("a create with the weight %v and the height %v answers 422, since one of them is negative", c.weight, c.height),
 					http.StatusUnprocessableEntity)
 			}
 			for _, text := range [][2]any{{"heavy", 1.25}, {99.5, "1.25"}} {
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("wordy", text[0], text[1])),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("wordy", text[0], text[1])),
 					"a create with a string instead of a number answers 400", http.StatusBadRequest)
 			}
 			for field, other := range map[string]string{"kind": "Alpaca", "apiVersion": group + "/v1"} {
 				alpaca := newLlama("alpaca", 99.5, 1.25)
 				alpaca[field] = other
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), alpaca),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), alpaca),
 					"a create answers 400 if the "+field+" of the body is not that of the path", http.StatusBadRequest)
 			}
 			for _, name := range []string{"Not_A_Name", "UPPER", "-begins", "ends-", "with/slash", longName + "a", ""} {
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(name, 99.5, 1.25)),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25)),
 					fmt.Sprintf("a create with the name %q, which is not valid (RFC 1123), answers 422", shortened(name)), http.StatusUnprocessableEntity)
 			}
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`),
+			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`),
 				"a create with a body that is no JSON answers 400", http.StatusBadRequest)
 			// The names of fields are case-sensitive.
 			for _, field := range []string{"wool", "Weight", "HEIGHT"} {
 				odd := newLlama("odd", 99.5, 1.25)
 				odd["spec"].(map[string]any)[field] = 7
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here)+"?fieldValidation=Strict", odd),
+				v.want(v.send(v.ctx, http.MethodPost, llamas(ns)+"?fieldValidation=Strict", odd),
 					"a create with fieldValidation=Strict and a field that the kind does not have, spec."+field+", answers 400", http.StatusBadRequest)
-				a := v.send(v.ctx, http.MethodPost, llamas(here)+"?fieldValidation=Ignore", odd)
+				a := v.send(v.ctx, http.MethodPost, llamas(ns)+"?fieldValidation=Ignore", odd)
 				if a.code == http.StatusCreated && (numberOf(a.object(), "spec", "weight") != 99.5 || numberOf(a.object(), "spec", "height") != 1.25) {
 					v.fail(a, "a field that the kind does not have, spec."+field+", sets no other field", "the answer has "+spec(a.object()))
 				}
-				v.send(v.ctx, http.MethodDelete, llama(here, "odd"), nil)
+				v.send(v.ctx, http.MethodDelete, llama(ns, "odd"), nil)
 			}
 			stray := newLlama("stray", 99.5, 1.25)
-			stray["metadata"].(map[string]any)["namespace"] = there
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), stray),
+			stray["metadata"].(map[string]any)["namespace"] = otherNS
+			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), stray),
 				"a create whose body names another namespace than the path answers 400", http.StatusBadRequest)
 		}))).Feature()
 }

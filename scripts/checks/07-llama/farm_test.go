@@ -388,7 +388,7 @@ func (v visit) start() {
 func (v visit) answers() {
 	v.t.Helper()
 	v.eventually("the server answers after it was started again", startPatience, v.withTouch(func() (string, bool) {
-		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+		a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 		return "the answer is " + a.summary(), a.err == nil && a.code == http.StatusOK
 	}))
 }

@@ -86,12 +86,12 @@ func lacking(list answer, names []string) string {
 func farmPods() types.Feature {
 	return features.New("FarmPods").
 		Assess("show the Pods", check.Assess(step(func(v visit) {
-			v.pod(here, "shearer", "main", "registry.example/shears:1", "helper", "registry.example/broom:2")
-			v.pod(there, "driver", "main", "registry.example/truck:3")
+			v.pod(ns, "shearer", "main", "registry.example/shears:1", "helper", "registry.example/broom:2")
+			v.pod(otherNS, "driver", "main", "registry.example/truck:3")
 			want := []string{"main=registry.example/shears:1", "helper=registry.example/broom:2"}
 			var a answer
 			v.eventually("GET of the FarmPod farm-shearer answers 200", eventPatience, func() (string, bool) {
-				a = v.send(v.ctx, http.MethodGet, pods(here)+"/farm-shearer", nil)
+				a = v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-shearer", nil)
 				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			if got := containersOf(a.object()); textOf(a.object(), "kind") != "FarmPod" ||
@@ -100,27 +100,27 @@ func farmPods() types.Feature {
 					fmt.Sprintf("it is a %s %s with %v", textOf(a.object(), "kind"), nameOf(a.object()), got))
 			}
 			v.metadataOf("shearer", a)
-			for namespace, names := range map[string][]string{here: {"farm-shearer"}, "": {"farm-shearer", "farm-driver"}} {
+			for namespace, names := range map[string][]string{ns: {"farm-shearer"}, "": {"farm-shearer", "farm-driver"}} {
 				// A server that watches the Pods sees the second one later.
 				const listed = "FarmPods can be listed, in a namespace and in all"
 				a := v.listOf(namespace, listed, func(a answer) bool { return lacking(a, names) == "" })
 				if name := lacking(a, names); name != "" {
 					v.fail(a, fmt.Sprintf("the list has %s with its containers", name), fmt.Sprintf("it has %v", a.names()))
 				}
-				if namespace == here && slices.Contains(a.names(), "farm-driver") {
+				if namespace == ns && slices.Contains(a.names(), "farm-driver") {
 					v.fail(a, "a list of a namespace has only the FarmPods of this namespace", fmt.Sprintf("it has %v", a.names()))
 				}
 			}
 		}))).
 		Assess("in a Table, and selected by their names", check.Assess(step(func(v visit) {
-			v.row(pods(here)+"/farm-shearer", "farm-shearer", []column{
+			v.row(pods(ns)+"/farm-shearer", "farm-shearer", []column{
 				{"Name", "farm-shearer"},
 				{"Containers", 2},
 				{"Images", []string{"registry.example/shears:1", "registry.example/broom:2"}},
 				{"Age", nil},
 			})
-			v.pod(here, "shepherd", "main", "registry.example/crook:1")
-			v.listOf(here, "FarmPods can be listed", func(a answer) bool { return lacking(a, []string{"farm-shepherd"}) == "" })
+			v.pod(ns, "shepherd", "main", "registry.example/crook:1")
+			v.listOf(ns, "FarmPods can be listed", func(a answer) bool { return lacking(a, []string{"farm-shepherd"}) == "" })
 			for _, c := range []struct {
 				query string
 				want  []string
@@ -130,10 +130,10 @@ func farmPods() types.Feature {
 				{"fieldSelector=metadata.name!=farm-shearer", []string{"farm-shepherd"}},
 				{"labelSelector=" + podLabel + "=shearer", []string{"farm-shearer"}},
 				{"labelSelector=" + podLabel + "!=shearer", []string{"farm-shepherd"}},
-				{"fieldSelector=metadata.name=farm-shearer,metadata.namespace=" + here, []string{"farm-shearer"}},
-				{"fieldSelector=metadata.namespace=" + there, []string{}},
+				{"fieldSelector=metadata.name=farm-shearer,metadata.namespace=" + ns, []string{"farm-shearer"}},
+				{"fieldSelector=metadata.namespace=" + otherNS, []string{}},
 			} {
-				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?"+escaped(c.query), nil),
+				a := v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"?"+escaped(c.query), nil),
 					"a list of FarmPods with a selector answers 200", http.StatusOK)
 				if !slices.Equal(a.names(), c.want) {
 					v.fail(a, fmt.Sprintf("a list with the selector %s has %v", c.query, c.want), fmt.Sprintf("it has %v", a.names()))
@@ -143,27 +143,27 @@ func farmPods() types.Feature {
 		Assess("in pages, and as metadata alone", check.Assess(step(visit.farmPodForms))).
 		Assess("each with a uid of its own", check.Assess(step(visit.farmPodUIDs))).
 		Assess("and are read-only", check.Assess(step(func(v visit) {
-			a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-nobody", nil),
+			a := v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-nobody", nil),
 				"GET of a FarmPod without a Pod answers 404", http.StatusNotFound)
 			if !a.isStatus("NotFound") {
 				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.summary())
 			}
 			v.about(a, "farmpods", "farm-nobody")
-			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/shearer", nil),
+			v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"/shearer", nil),
 				"GET of a FarmPod whose name does not begin with farm- answers 404", http.StatusNotFound)
 			body := map[string]any{"apiVersion": groupVersion, "kind": "FarmPod", "metadata": map[string]any{"name": "farm-made"}}
-			v.want(v.send(v.ctx, http.MethodPost, pods(here), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodDelete, pods(here)+"/farm-shearer", nil),
+			v.want(v.send(v.ctx, http.MethodPost, pods(ns), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodDelete, pods(ns)+"/farm-shearer", nil),
 				"FarmPods are read-only: a delete answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodDelete, pods(here), nil),
+			v.want(v.send(v.ctx, http.MethodDelete, pods(ns), nil),
 				"FarmPods are read-only: a deletecollection answers 405", http.StatusMethodNotAllowed)
 			body["metadata"] = map[string]any{"name": "farm-shearer"}
-			v.want(v.send(v.ctx, http.MethodPut, pods(here)+"/farm-shearer", body),
+			v.want(v.send(v.ctx, http.MethodPut, pods(ns)+"/farm-shearer", body),
 				"FarmPods are read-only: an update answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodPatch, pods(here)+"/farm-shearer", `{"metadata":{"labels":{"a":"b"}}}`,
+			v.want(v.send(v.ctx, http.MethodPatch, pods(ns)+"/farm-shearer", `{"metadata":{"labels":{"a":"b"}}}`,
 				"Content-Type", string(apitypes.MergePatchType)),
 				"FarmPods are read-only: a patch answers 405", http.StatusMethodNotAllowed)
-			if _, err := v.typed.CoreV1().Pods(here).Get(v.ctx, "shearer", metav1.GetOptions{}); err != nil {
+			if _, err := v.typed.CoreV1().Pods(ns).Get(v.ctx, "shearer", metav1.GetOptions{}); err != nil {
 				v.Fail(v.t, "FarmPods are read-only: the Pod shearer is still there after all these requests", err.Error())
 			}
 		}))).
@@ -190,17 +190,17 @@ func farmPods() types.Feature {
 func (v visit) metadataOf(name string, a answer) {
 	v.t.Helper()
 	v.eventually("a FarmPod has the labels and the resourceVersion of its Pod", eventPatience, func() (string, bool) {
-		a = v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
-		pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
+		a = v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-"+name, nil)
+		pod, err := v.typed.CoreV1().Pods(ns).Get(v.ctx, name, metav1.GetOptions{})
 		v.OK(v.t, "reading a Pod", err)
 		labels, _, _ := unstructured.NestedStringMap(a.object(), "metadata", "labels")
 		return fmt.Sprintf("farm-%s has the resourceVersion %q and the labels %v, and the Pod %q and %v",
 				name, versionOf(a.object()), labels, pod.ResourceVersion, pod.Labels),
 			versionOf(a.object()) == pod.ResourceVersion && maps.Equal(labels, pod.Labels)
 	})
-	pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
+	pod, err := v.typed.CoreV1().Pods(ns).Get(v.ctx, name, metav1.GetOptions{})
 	v.OK(v.t, "reading a Pod", err)
-	again := v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
+	again := v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-"+name, nil)
 	is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339)
 	if is != "" && is != was {
 		v.fail(again, "the creationTimestamp of a FarmPod is that of its Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
@@ -241,7 +241,7 @@ const keptPatience = time.Second
 // allowed waits until the API server knows of a user's right.
 func (v visit) allowed(user, group, resource, verb string) {
 	v.t.Helper()
-	v.allowedTo(user, authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: resource, Verb: verb})
+	v.allowedTo(user, authorizationv1.ResourceAttributes{Namespace: ns, Group: group, Resource: resource, Verb: verb})
 }
 
 func (v visit) allowedTo(user string, what authorizationv1.ResourceAttributes) {
@@ -258,16 +258,16 @@ func deputy() types.Feature {
 	by := func(user string) []string { return []string{"Impersonate-User", user} }
 	return features.New("the confused deputy").
 		Assess("does not lend its rights, and serves who may", check.Assess(step(func(v visit) {
-			v.pod(here, "secretive", "main", "registry.example/secret:1")
-			v.pod(here, "discreet", "main", "registry.example/secret:2")
+			v.pod(ns, "secretive", "main", "registry.example/secret:1")
+			v.pod(ns, "discreet", "main", "registry.example/secret:2")
 			v.grant(visitor, "", group, "farmpods", "get", "list", "watch")
 			v.allowed(visitor, group, "farmpods", "get")
 			for _, c := range []struct{ verb, path string }{
-				{"get", pods(here) + "/farm-secretive"},
-				{"list", pods(here)},
+				{"get", pods(ns) + "/farm-secretive"},
+				{"list", pods(ns)},
 				{"list", pods("")},
-				{"list", pods(here) + "?fieldSelector=metadata.name%3Dfarm-secretive"},
-				{"watch", pods(here) + "?watch=true&timeoutSeconds=1"},
+				{"list", pods(ns) + "?fieldSelector=metadata.name%3Dfarm-secretive"},
+				{"watch", pods(ns) + "?watch=true&timeoutSeconds=1"},
 				{"watch", pods("") + "?watch=true&timeoutSeconds=1"},
 			} {
 				a := v.send(v.ctx, http.MethodGet, c.path, nil, by(visitor)...)
@@ -277,15 +277,17 @@ func deputy() types.Feature {
 						"the answer is "+a.summary())
 				}
 			}
-			v.grant(visitor, here, "", "pods", "get", "list", "watch")
+			v.grant(visitor, ns, "", "pods", "get", "list", "watch")
 			v.allowed(visitor, "", "pods", "list")
-			for _, path := range []string{pods(here), pods(here) + "/farm-secretive"} {
+			for _, path := range []string{pods(ns), pods(ns) + "/farm-secretive"} {
 				v.eventually("who may read FarmPods and Pods gets them", grantPatience, func() (string, bool) {
 					a := v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...)
 					return "the answer is " + a.summary(), a.code == http.StatusOK
 				})
 			}
-			for _, path := range []string{pods(there), pods(""), pods(there) + "?watch=true&timeoutSeconds=1", pods(there) + "/farm-secretive"} {
+			for _, path := range []string{
+				pods(otherNS), pods(""), pods(otherNS) + "?watch=true&timeoutSeconds=1", pods(otherNS) + "/farm-secretive",
+			} {
 				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...),
 					"a user who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
 			}
@@ -300,23 +302,23 @@ func deputy() types.Feature {
 				if verb == "get" {
 					may.ResourceNames = []string{"secretive"}
 				}
-				v.bind("llama-checks-"+user(verb), here, []rbacv1.Subject{subject("User", user(verb))}, may)
+				v.bind("llama-checks-"+user(verb), ns, []rbacv1.Subject{subject("User", user(verb))}, may)
 			}
 			v.bind("llama-checks-each-verb", "", all, rule(group, "farmpods", verbs...))
 			for _, verb := range verbs {
 				v.allowed(user(verb), group, "farmpods", verb)
 				v.allowedTo(user(verb), authorizationv1.ResourceAttributes{
-					Namespace: here, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb],
+					Namespace: ns, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb],
 				})
 			}
-			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(here), nil), "FarmPods can be listed", http.StatusOK).object())
+			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(ns), nil), "FarmPods can be listed", http.StatusOK).object())
 			for _, may := range verbs {
 				for verb, path := range map[string]string{
-					"get": pods(here) + "/farm-secretive", "list": pods(here),
-					"watch": pods(here) + "?watch=true&timeoutSeconds=1&resourceVersion=" + from,
+					"get": pods(ns) + "/farm-secretive", "list": pods(ns),
+					"watch": pods(ns) + "?watch=true&timeoutSeconds=1&resourceVersion=" + from,
 				} {
 					if verb == may && verb == "watch" {
-						w := v.follow(pods(here), "&timeoutSeconds=1&resourceVersion="+from, by(user(may))...)
+						w := v.follow(pods(ns), "&timeoutSeconds=1&resourceVersion="+from, by(user(may))...)
 						w.cancel()
 						if w.refused != nil {
 							v.fail(*w.refused,
@@ -335,7 +337,7 @@ func deputy() types.Feature {
 					}
 				}
 			}
-			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-discreet", nil, by(user("get"))...),
+			v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-discreet", nil, by(user("get"))...),
 				"a user who may get only the Pod secretive (resourceNames) gets 403 for the FarmPod of another one", http.StatusForbidden)
 		}))).Feature()
 }
@@ -347,15 +349,15 @@ func podsUnreadable() types.Feature {
 			if p, ok := v.proxy(); ok {
 				ask, headers = p.send, admin // the API server hides a broken connection behind its own answer
 			}
-			v.pod(here, "hidden", "main", "registry.example/hidden:1")
+			v.pod(ns, "hidden", "main", "registry.example/hidden:1")
 			v.eventually("the list of FarmPods has farm-hidden", eventPatience, func() (string, bool) {
-				a := v.send(v.ctx, http.MethodGet, pods(here), nil)
+				a := v.send(v.ctx, http.MethodGet, pods(ns), nil)
 				return fmt.Sprintf("the answer is %s, and has %v", a.summary(), a.names()), slices.Contains(a.names(), "farm-hidden")
 			})
 			v.OK(v.t, "letting reads fail", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API},
 			}}))
-			for _, path := range []string{pods(here), pods(here) + "/farm-hidden"} {
+			for _, path := range []string{pods(ns), pods(ns) + "/farm-hidden"} {
 				a := ask(v.ctx, http.MethodGet, path, nil, headers...)
 				broken := a.err != nil || strings.Contains(string(a.body), "error trying to reach service")
 				if broken || a.code >= 400 && !a.isStatus("") {
@@ -372,12 +374,12 @@ func podsUnreadable() types.Feature {
 						"the answer is "+a.summary()+", without farm-hidden")
 				}
 			}
-			w := followBy(v.ctx, v.http, v.host, pods(here), "&timeoutSeconds=1")
+			w := followBy(v.ctx, v.http, v.host, pods(ns), "&timeoutSeconds=1")
 			w.cancel()
 			v.failsAsServerError(w.refused)
 			v.OK(v.t, "letting reads succeed", v.Faults.Disarm(v.ctx))
 			v.eventually("when Pods can be read again, FarmPods are served", startPatience, func() (string, bool) {
-				a := v.send(v.ctx, http.MethodGet, pods(here), nil)
+				a := v.send(v.ctx, http.MethodGet, pods(ns), nil)
 				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 		}))).

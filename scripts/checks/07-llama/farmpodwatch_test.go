@@ -24,7 +24,7 @@ func farmPodWatch() types.Feature {
 		Assess("follows the Pods", check.Assess(step(func(v visit) {
 			// A server that watches the Pods may see only now that those of the previous check are gone.
 			empty := func(a answer) bool { return len(a.names()) == 0 }
-			from := versionOf(v.listOf(here, "FarmPods can be listed", empty).object())
+			from := versionOf(v.listOf(ns, "FarmPods can be listed", empty).object())
 			const selected = "&fieldSelector=metadata.name%3D"
 			follow := func(path, query string) watch {
 				w := v.follow(path, query+"&resourceVersion="+from)
@@ -32,34 +32,34 @@ func farmPodWatch() types.Feature {
 				v.requireStarted(w)
 				return w
 			}
-			w := follow(pods(here), "")
-			tables := v.follow(pods(here), "&resourceVersion="+from, "Accept", acceptTable)
+			w := follow(pods(ns), "")
+			tables := v.follow(pods(ns), "&resourceVersion="+from, "Accept", acceptTable)
 			v.t.Cleanup(tables.cancel)
 			// Each of these watches must see only farm-visited, or farm-last.
 			visited := map[string]watch{
-				"with the field selector metadata.name=farm-visited": follow(pods(here), selected+"farm-visited"),
-				"with a label selector for it":                       follow(pods(here), "&labelSelector="+podLabel+"%3Dvisited"),
-				"of all namespaces with its name and namespace":      follow(pods(""), selected+"farm-visited%2Cmetadata.namespace%3D"+here),
+				"with the field selector metadata.name=farm-visited": follow(pods(ns), selected+"farm-visited"),
+				"with a label selector for it":                       follow(pods(ns), "&labelSelector="+podLabel+"%3Dvisited"),
+				"of all namespaces with its name and namespace":      follow(pods(""), selected+"farm-visited%2Cmetadata.namespace%3D"+ns),
 			}
 			last := map[string]watch{
-				"with the field selector metadata.name=farm-last":                 follow(pods(here), selected+"farm-last"),
-				"with the field selector metadata.name!=farm-visited":             follow(pods(here), "&fieldSelector=metadata.name%21%3Dfarm-visited"),
-				"with the field selector metadata.name=visited, which is the Pod": follow(pods(here), selected+"visited"),
+				"with the field selector metadata.name=farm-last":                 follow(pods(ns), selected+"farm-last"),
+				"with the field selector metadata.name!=farm-visited":             follow(pods(ns), "&fieldSelector=metadata.name%21%3Dfarm-visited"),
+				"with the field selector metadata.name=visited, which is the Pod": follow(pods(ns), selected+"visited"),
 			}
-			v.pod(here, "visited", "main", "registry.example/one:1")
-			_, err := v.typed.CoreV1().Pods(here).Patch(v.ctx, "visited", apitypes.StrategicMergePatchType,
+			v.pod(ns, "visited", "main", "registry.example/one:1")
+			_, err := v.typed.CoreV1().Pods(ns).Patch(v.ctx, "visited", apitypes.StrategicMergePatchType,
 				[]byte(`{"spec":{"containers":[{"name":"main","image":"registry.example/two:2"}]}}`), metav1.PatchOptions{})
 			v.OK(v.t, "changing a Pod's image", err)
-			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(ns).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			v.visitedIn(w, "")
 			// Another check reports a server without tables.
-			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" {
+			if textOf(v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptTable).object(), "kind") == "Table" {
 				v.tables(tables, "farm-visited")
 			}
 			for how, w := range visited {
 				v.visitedIn(w, " "+how)
 			}
-			v.pod(here, "last", "main", "registry.example/last:1")
+			v.pod(ns, "last", "main", "registry.example/last:1")
 			for how, w := range last {
 				if strings.Contains(how, "which is the Pod") {
 					continue
@@ -81,12 +81,12 @@ func farmPodWatch() types.Feature {
 			}
 		}))).
 		Assess("and begins with those that exist", check.Assess(step(func(v visit) {
-			w := v.follow(pods(here), "&labelSelector="+podLabel+"%3Dlast")
+			w := v.follow(pods(ns), "&labelSelector="+podLabel+"%3Dlast")
 			v.t.Cleanup(w.cancel)
 			v.requireStarted(w)
 			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
-			v.sendsInitialEvents(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
-			v.sendsInitialEvents(pods(here), podLabel+"%3Dnone")
+			v.sendsInitialEvents(pods(ns), podLabel+"%3Dlast", "ADDED farm-last")
+			v.sendsInitialEvents(pods(ns), podLabel+"%3Dnone")
 		}))).
 		Assess("and ends with a Status", check.Assess(step(visit.endsWithStatus))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
@@ -100,7 +100,7 @@ const brokenPatience = 3 * time.Second
 // own watch on Pods breaks off. The watch may also end without such an event, or continue.
 func (v visit) endsWithStatus() {
 	v.t.Helper()
-	w := v.follow(pods(here), "")
+	w := v.follow(pods(ns), "")
 	v.t.Cleanup(w.cancel)
 	v.requireStarted(w)
 	v.OK(v.t, "breaking off the server's watches", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
@@ -108,7 +108,7 @@ func (v visit) endsWithStatus() {
 	}}))
 	// The watches break off when this makes the server read Pods. A server that lists Pods from a cache reads nothing, and
 	// its watch continues.
-	v.send(v.ctx, http.MethodGet, pods(here), nil)
+	v.send(v.ctx, http.MethodGet, pods(ns), nil)
 	over := time.After(brokenPatience)
 	for {
 		select {

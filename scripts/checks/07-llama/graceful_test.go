@@ -100,17 +100,17 @@ type ended struct {
 // they are served.
 func (v visit) endingWatches() map[string]watch {
 	v.t.Helper()
-	from := "&resourceVersion=" + v.now(here)
-	llamasOnly := v.follow(llamas(here), from)
+	from := "&resourceVersion=" + v.now(ns)
+	llamasOnly := v.follow(llamas(ns), from)
 	v.t.Cleanup(llamasOnly.cancel)
 	v.requireStarted(llamasOnly)
-	v.make(here, newLlama("g-1", 100, 1.5))
+	v.make(ns, newLlama("g-1", 100, 1.5))
 	v.saw(v.take(llamasOnly, 1), "a watch sends", []string{"ADDED g-1"})
 	all := map[string]watch{"one of llamas": llamasOnly}
 	for what, w := range map[string]watch{
-		"one that sends Tables": v.follow(llamas(here), from, "Accept", acceptTable),
+		"one that sends Tables": v.follow(llamas(ns), from, "Accept", acceptTable),
 		"one of all namespaces": v.follow(llamas(""), from+"&allowWatchBookmarks=true"),
-		"one of FarmPods":       v.follow(pods(here), ""),
+		"one of FarmPods":       v.follow(pods(ns), ""),
 	} {
 		v.t.Cleanup(w.cancel)
 		if w.refused == nil { // another check reports a refused watch
@@ -123,7 +123,7 @@ func (v visit) endingWatches() map[string]watch {
 // emptyFarm deletes the llamas of the checks and of the herd, and reports whether no other llamas are left.
 func (v visit) emptyFarm() bool {
 	v.t.Helper()
-	for _, path := range []string{llamas(here), llamas(there), llama(carla.namespace, carla.name), llama(pedro.namespace, pedro.name)} {
+	for _, path := range []string{llamas(ns), llamas(otherNS), llama(carla.namespace, carla.name), llama(pedro.namespace, pedro.name)} {
 		v.send(v.ctx, http.MethodDelete, path, nil)
 	}
 	left := v.send(v.ctx, http.MethodGet, llamas(""), nil)
@@ -137,7 +137,7 @@ func (v visit) directWatch() watch {
 	if !ok {
 		return watch{}
 	}
-	w := followBy(v.ctx, p.client, p.host, llamas(here), "", admin...)
+	w := followBy(v.ctx, p.client, p.host, llamas(ns), "", admin...)
 	v.t.Cleanup(w.cancel)
 	v.requireStarted(w)
 	return w
@@ -153,10 +153,10 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ",
 		shutdownDelay, shutdownDelay)
 	for inTime() {
-		a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+		a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, admin...)
 		asked := time.Now()
 		readyz := p.send(v.ctx, http.MethodGet, "/readyz", nil, admin...)
-		again := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...)
+		again := followBy(v.ctx, p.client, p.host, llamas(ns), "&resourceVersion=0", admin...)
 		again.cancel()
 		over := false
 		for seen := true; seen && !over; {

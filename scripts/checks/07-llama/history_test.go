@@ -28,14 +28,14 @@ func bookmarks() types.Feature {
 			for _, seconds := range []int{1, 4} {
 				patience := time.Duration(seconds) * time.Second
 				began := time.Now()
-				w := v.follow(llamas(here),
-					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
+				w := v.follow(llamas(ns),
+					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(ns), seconds))
 				v.requireStarted(w)
 				// This watch does not request bookmarks, and ends at the same time.
-				unasked := v.follow(llamas(here), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
+				unasked := v.follow(llamas(ns), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(ns), seconds))
 				v.requireStarted(unasked)
 				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
-				elsewhere := v.make(there, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
+				elsewhere := v.make(otherNS, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
 				inTime := time.Since(began) < patience/2
 				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
 				seen = append(seen, sent...)
@@ -59,7 +59,7 @@ func bookmarks() types.Feature {
 				for i >= 0 && seen[i].Type != "BOOKMARK" {
 					i--
 				}
-				if i >= 0 && inTime && later(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
+				if i >= 0 && inTime && newerVersion(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
 					if seconds > 1 {
 						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server "+
 							"has looked at all changes, also at those that the watch does not send",
@@ -104,17 +104,17 @@ func until(w watch, limit time.Duration) (events []event, ended bool) {
 func initialEvents() types.Feature {
 	return features.New("initial events").
 		Assess("served or refused", check.Assess(step(func(v visit) {
-			v.make(here, labelled("i-1", "set", "i"))
-			v.make(here, labelled("i-2", "set", "i"))
-			w, served := v.sendsInitialEvents(llamas(here), "set%3Di", "ADDED i-1", "ADDED i-2")
+			v.make(ns, labelled("i-1", "set", "i"))
+			v.make(ns, labelled("i-2", "set", "i"))
+			w, served := v.sendsInitialEvents(llamas(ns), "set%3Di", "ADDED i-1", "ADDED i-2")
 			if !served {
 				return
 			}
-			v.make(here, labelled("i-3", "set", "i"))
+			v.make(ns, labelled("i-3", "set", "i"))
 			v.saw(v.take(w, 1), "after the initial events a watch sends", []string{"ADDED i-3"})
-			v.sendsInitialEvents(llamas(here), "set%3Dnone")
+			v.sendsInitialEvents(llamas(ns), "set%3Dnone")
 			if v.listsAll() { // another check reports that it does not
-				v.make(there, labelled("i-4", "set", "i"))
+				v.make(otherNS, labelled("i-4", "set", "i"))
 				v.sendsInitialEvents(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
 			}
 		}))).Feature()
@@ -178,9 +178,9 @@ func (v visit) quietWatches(from string) map[string]watch {
 		"with a label selector": "&labelSelector=set%3Dquiet",
 		"with a field selector": "&fieldSelector=metadata.name%3Dquiet",
 	} {
-		namespace := here
+		namespace := ns
 		if query == "" {
-			namespace = there
+			namespace = otherNS
 		}
 		w := v.follow(llamas(namespace), query+"&resourceVersion="+from)
 		v.t.Cleanup(w.cancel)
@@ -196,8 +196,8 @@ func (v visit) quietWatches(from string) map[string]watch {
 func (v visit) stillFollow(quiet map[string]watch) {
 	v.t.Helper()
 	for attempt := 1; ; attempt++ {
-		v.make(here, labelled("quiet", "set", "quiet"))
-		v.make(there, labelled("quiet", "set", "quiet"))
+		v.make(ns, labelled("quiet", "set", "quiet"))
+		v.make(otherNS, labelled("quiet", "set", "quiet"))
 		wrong, observed := "", ""
 		for what, w := range quiet {
 			// The checks of selectors report other events.
@@ -212,11 +212,11 @@ func (v visit) stillFollow(quiet map[string]watch) {
 			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: "+
 				"it sends the next change that it selects, ADDED quiet", "it sends "+observed)
 		}
-		v.drop(here, "quiet")
-		v.drop(there, "quiet")
-		quiet = v.quietWatches(v.now(here))
+		v.drop(ns, "quiet")
+		v.drop(otherNS, "quiet")
+		quiet = v.quietWatches(v.now(ns))
 		for i := range changesUntilGone / 2 {
-			v.change(here, "restless", fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1))
+			v.change(ns, "restless", fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1))
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (v visit) keepsLastChanges(versions <-chan string) {
 	}
 	from := strconv.FormatUint(numbers[len(numbers)-changesKept-1], 10)
 	expected := fmt.Sprintf("a watch from before the last %d changes sends all of them, since a server keeps at least that many", changesKept)
-	w := v.follow(llamas(here), "&resourceVersion="+from)
+	w := v.follow(llamas(ns), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
 		v.fail(*w.refused, expected, "the answer is "+w.refused.summary())
@@ -268,7 +268,7 @@ func (v visit) continuesOldPage(page answer, then []string) {
 		return
 	}
 	const expected = "a continue from before too many changes answers 410, or returns the llamas of that time"
-	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?continue="+url.QueryEscape(next), nil),
+	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?continue="+url.QueryEscape(next), nil),
 		expected, http.StatusOK, http.StatusGone)
 	if rest.code == http.StatusGone {
 		if !rest.isStatus("") {
@@ -290,12 +290,12 @@ func gone() types.Feature {
 	var then []string
 	return features.New("too old").
 		Assess("no change is missed silently", check.Assess(step(func(v visit) {
-			v.make(here, newLlama("restless", 100, 1.5))
-			v.make(here, newLlama("restless-too", 100, 1.5))
-			then = v.send(v.ctx, http.MethodGet, llamas(here), nil).names()
-			page = v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=1", nil)
-			v.drop(here, "restless-too")
-			from := v.now(here)
+			v.make(ns, newLlama("restless", 100, 1.5))
+			v.make(ns, newLlama("restless-too", 100, 1.5))
+			then = v.send(v.ctx, http.MethodGet, llamas(ns), nil).names()
+			page = v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=1", nil)
+			v.drop(ns, "restless-too")
+			from := v.now(ns)
 			quiet := v.quietWatches(from)
 			// Several writers run concurrently. Each patches its own llama, so that they don't wait for each other.
 			const writers = 8
@@ -304,12 +304,12 @@ func gone() types.Feature {
 			send := v.directly()
 			name := func(n int) string { return fmt.Sprintf("restless-%d", n) }
 			for n := range writers { // none of the last changes may be a create
-				v.make(here, newLlama(name(n), 100, 1.5))
+				v.make(ns, newLlama(name(n), 100, 1.5))
 			}
 			for n := range writers {
 				group.Go(func() {
 					for i := range changesUntilGone / writers {
-						a := send(http.MethodPatch, llama(here, name(n)), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1),
+						a := send(http.MethodPatch, llama(ns, name(n)), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1),
 							"Content-Type", "application/merge-patch+json")
 						if a.code != http.StatusOK {
 							failed <- a
@@ -329,7 +329,7 @@ func gone() types.Feature {
 			v.keepsLastChanges(versions)
 			v.stillFollow(quiet)
 			changes := writers + writers*(changesUntilGone/writers) + 1
-			w := v.follow(llamas(here), "&resourceVersion="+from)
+			w := v.follow(llamas(ns), "&resourceVersion="+from)
 			defer w.cancel()
 			if w.refused != nil {
 				if w.refused.code == http.StatusGone {

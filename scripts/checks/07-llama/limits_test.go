@@ -87,18 +87,18 @@ const (
 // flood is an endless body, up to the limit.
 type flood struct{ sent atomic.Int64 }
 
-func (f *flood) Read(into []byte) (int, error) {
+func (f *flood) Read(buffer []byte) (int, error) {
 	if f.sent.Load() >= takenLimit {
 		return 0, io.ErrUnexpectedEOF
 	}
-	for i := range into {
-		into[i] = 'x'
+	for i := range buffer {
+		buffer[i] = 'x'
 	}
 	if f.sent.Load() == 0 {
-		copy(into, `{"kind":"`)
+		copy(buffer, `{"kind":"`)
 	}
-	f.sent.Add(int64(len(into)))
-	return len(into), nil
+	f.sent.Add(int64(len(buffer)))
+	return len(buffer), nil
 }
 
 // copiedSize is how much the copies of a JSON patch add to a llama. A server without a limit needs several times as
@@ -126,7 +126,7 @@ func limits() types.Feature {
 			if p, ok := v.proxy(); ok {
 				client, host, headers = p.client, p.host, admin
 			}
-			request, err := newRequest(ctx, host, http.MethodPost, llamas(here), "", headers...)
+			request, err := newRequest(ctx, host, http.MethodPost, llamas(ns), "", headers...)
 			v.OK(v.t, "making a request", err)
 			request.Body, request.ContentLength, request.GetBody = io.NopCloser(body), hugeBody, nil
 			response, err := client.Do(request)
@@ -146,18 +146,18 @@ func limits() types.Feature {
 			}
 		}))).
 		Assess("each verb that has a body", check.Assess(step(func(v visit) {
-			v.make(here, newLlama("fed", 100, 1.5))
+			v.make(ns, newLlama("fed", 100, 1.5))
 			send := v.directly()
 			padding := strings.Repeat(" ", largeBody)
 			for _, c := range []struct {
 				verb, method, path, mediaType string
 				body                          any
 			}{
-				{"create", http.MethodPost, llamas(here), "application/json", newLlama("overfed", 100, 1.5)},
-				{"update", http.MethodPut, llama(here, "fed"), "application/json", newLlama("fed", 1, 1)},
-				{"patch", http.MethodPatch, llama(here, "fed"), string(apitypes.MergePatchType), map[string]any{"spec": map[string]any{"weight": 1}}},
-				{"delete", http.MethodDelete, llama(here, "fed"), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
-				{"deletecollection", http.MethodDelete, llamas(here), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{"create", http.MethodPost, llamas(ns), "application/json", newLlama("overfed", 100, 1.5)},
+				{"update", http.MethodPut, llama(ns, "fed"), "application/json", newLlama("fed", 1, 1)},
+				{"patch", http.MethodPatch, llama(ns, "fed"), string(apitypes.MergePatchType), map[string]any{"spec": map[string]any{"weight": 1}}},
+				{"delete", http.MethodDelete, llama(ns, "fed"), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{"deletecollection", http.MethodDelete, llamas(ns), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
 			} {
 				content, err := json.Marshal(c.body)
 				v.OK(v.t, "making a body", err)
@@ -171,11 +171,11 @@ func limits() types.Feature {
 			}
 			content, err := json.Marshal(newLlama("well-fed", 100, 1.5))
 			v.OK(v.t, "making a body", err)
-			if a := send(http.MethodPost, llamas(here), "{"+padding[:allowedBody]+string(content[1:])); a.err == nil {
+			if a := send(http.MethodPost, llamas(ns), "{"+padding[:allowedBody]+string(content[1:])); a.err == nil {
 				v.want(a, fmt.Sprintf("the body of a create with %.1f MiB, which is less than 3 MiB, is accepted: 201",
 					float64(allowedBody)/(1<<20)), http.StatusCreated)
 			}
-			a := v.want(v.send(v.ctx, http.MethodGet, llama(here, "fed"), nil),
+			a := v.want(v.send(v.ctx, http.MethodGet, llama(ns, "fed"), nil),
 				"a llama is still there after requests with too large bodies", http.StatusOK)
 			if fmt.Sprint(numberOf(a.object(), "spec", "weight")) != "100" {
 				v.fail(a, "requests with too large bodies change nothing",
@@ -183,9 +183,9 @@ func limits() types.Feature {
 			}
 		}))).
 		Assess("a JSON patch of copies", check.Assess(step(func(v visit) {
-			v.make(here, newLlama("woolly", 100, 1.5))
+			v.make(ns, newLlama("woolly", 100, 1.5))
 			jsonPatch := string(apitypes.JSONPatchType)
-			a := v.send(v.ctx, http.MethodPatch, llama(here, "woolly"), doublingPatch(), "Content-Type", jsonPatch)
+			a := v.send(v.ctx, http.MethodPatch, llama(ns, "woolly"), doublingPatch(), "Content-Type", jsonPatch)
 			const expected = "a JSON patch with copies of %d MB is refused (422, 413 or 400), or no JSON patch is served (415)"
 			v.want(a, fmt.Sprintf(expected, copiedSize>>20), http.StatusUnprocessableEntity,
 				http.StatusRequestEntityTooLarge, http.StatusBadRequest, http.StatusUnsupportedMediaType)
@@ -195,26 +195,26 @@ func limits() types.Feature {
 			if !ok {
 				return // through the API server they would put load on it
 			}
-			v.grant("crowd", here, group, "llamas", "get", "list", "watch")
-			v.grant("crowd", here, group, "farmpods", "watch")
-			v.grant("crowd", here, "", "pods", "watch")
+			v.grant("crowd", ns, group, "llamas", "get", "list", "watch")
+			v.grant("crowd", ns, group, "farmpods", "watch")
+			v.grant("crowd", ns, "", "pods", "watch")
 			v.allowed("crowd", group, "farmpods", "watch")
 			v.allowed("crowd", "", "pods", "watch")
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("crowd")...)
+				a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("crowd")...)
 				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			others := func(expected string) (a answer, took time.Duration) {
 				v.t.Helper()
 				began := time.Now()
-				a = v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...), expected, http.StatusOK)
+				a = v.want(p.send(v.ctx, http.MethodGet, llamas(ns), nil, admin...), expected, http.StatusOK)
 				return a, time.Since(began)
 			}
 			_, usual := others("llamas can be listed")
 			ctx, cancel := context.WithCancel(v.ctx)
 			defer cancel()
 			visitors := &crowd{follow: func(query string) watch {
-				return followBy(ctx, p.client, p.host, llamas(here), query, as("crowd")...)
+				return followBy(ctx, p.client, p.host, llamas(ns), query, as("crowd")...)
 			}}
 			// Refused watches do not count. Watches that are served in spite of the limit do.
 			refusals := []string{
@@ -266,7 +266,7 @@ func limits() types.Feature {
 			if a := enough.Load(); a != nil && a.header.Get("Retry-After") == "" {
 				v.fail(*a, "429 has a header Retry-After, which says after how many seconds to try again", "it has none")
 			}
-			if w := followBy(ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...); w.refused != nil {
+			if w := followBy(ctx, p.client, p.host, llamas(ns), "&resourceVersion=0", admin...); w.refused != nil {
 				v.fail(*w.refused, "while one user has too many watches, other users can watch",
 					"the answer to a watch of another user is "+w.refused.summary())
 			}
@@ -279,7 +279,7 @@ func limits() types.Feature {
 			refused.Store(false)
 			fill(0) // ended watches have made room
 			// A server without FarmPods answers 404.
-			if w := followBy(ctx, p.client, p.host, pods(here), "", as("crowd")...); w.refused == nil {
+			if w := followBy(ctx, p.client, p.host, pods(ns), "", as("crowd")...); w.refused == nil {
 				v.Fail(v.t, fmt.Sprintf("a user with %d watches of llamas gets 429 for a watch of FarmPods, "+
 					"since all watches of a user count", watchesOfOne), "it was begun")
 			}
@@ -288,7 +288,7 @@ func limits() types.Feature {
 			}
 			cancel()
 			v.eventually("after a user has ended all watches, the user can begin another one", eventPatience, func() (string, bool) {
-				w := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", as("crowd")...)
+				w := followBy(v.ctx, p.client, p.host, llamas(ns), "&resourceVersion=0", as("crowd")...)
 				defer w.cancel()
 				if w.refused != nil {
 					return "the answer is " + w.refused.summary(), false
@@ -298,7 +298,7 @@ func limits() types.Feature {
 		}))).
 		Assess("it still runs", check.Assess(step(func(v visit) {
 			v.eventually("after that the server answers", startPatience, v.withTouch(func() (string, bool) {
-				a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+				a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 				return "the answer is " + strings.TrimSpace(a.summary()), a.code == http.StatusOK
 			}))
 		}))).Feature()

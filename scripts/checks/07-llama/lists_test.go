@@ -20,29 +20,29 @@ import (
 func selectors() types.Feature {
 	return features.New("selectors").
 		Assess("by labels and fields", check.Assess(step(func(v visit) {
-			v.make(here, labelled("s-white", "color", "white", "set", "s"))
-			v.make(here, labelled("s-black", "color", "black", "set", "s"))
-			v.make(here, labelled("s-none", "set", "s"))
-			v.make(there, labelled("s-there", "color", "white", "set", "s"))
+			v.make(ns, labelled("s-white", "color", "white", "set", "s"))
+			v.make(ns, labelled("s-black", "color", "black", "set", "s"))
+			v.make(ns, labelled("s-none", "set", "s"))
+			v.make(otherNS, labelled("s-there", "color", "white", "set", "s"))
 			for _, c := range []struct {
 				namespace, query string
 				want             []string
 			}{
-				{here, "labelSelector=color=white", []string{"s-white"}},
-				{here, "labelSelector=set=s,color in (white,black)", []string{"s-black", "s-white"}},
-				{here, "labelSelector=set=s,!color", []string{"s-none"}},
-				{here, "labelSelector=set=s,color!=white", []string{"s-black", "s-none"}},
+				{ns, "labelSelector=color=white", []string{"s-white"}},
+				{ns, "labelSelector=set=s,color in (white,black)", []string{"s-black", "s-white"}},
+				{ns, "labelSelector=set=s,!color", []string{"s-none"}},
+				{ns, "labelSelector=set=s,color!=white", []string{"s-black", "s-none"}},
 				{"", "labelSelector=color=white,set=s", []string{"s-there", "s-white"}},
-				{here, "labelSelector=set=s,color", []string{"s-black", "s-white"}},
-				{here, "labelSelector=set=s,color notin (white,grey)", []string{"s-black", "s-none"}},
-				{here, "labelSelector=set==s,color==black", []string{"s-black"}},
-				{here, "fieldSelector=metadata.name=s-black", []string{"s-black"}},
-				{here, "fieldSelector=metadata.name==s-black,metadata.namespace=" + here, []string{"s-black"}},
-				{here, "fieldSelector=metadata.name=s-black,metadata.namespace=" + there, []string{}},
-				{here, "labelSelector=color=white&fieldSelector=metadata.name=s-black", []string{}},
-				{"", "labelSelector=set=s&fieldSelector=metadata.namespace!=" + there, []string{"s-black", "s-none", "s-white"}},
-				{here, "labelSelector=set=s&fieldSelector=metadata.name!=s-black", []string{"s-none", "s-white"}},
-				{"", "labelSelector=set=s&fieldSelector=metadata.namespace=" + there, []string{"s-there"}},
+				{ns, "labelSelector=set=s,color", []string{"s-black", "s-white"}},
+				{ns, "labelSelector=set=s,color notin (white,grey)", []string{"s-black", "s-none"}},
+				{ns, "labelSelector=set==s,color==black", []string{"s-black"}},
+				{ns, "fieldSelector=metadata.name=s-black", []string{"s-black"}},
+				{ns, "fieldSelector=metadata.name==s-black,metadata.namespace=" + ns, []string{"s-black"}},
+				{ns, "fieldSelector=metadata.name=s-black,metadata.namespace=" + otherNS, []string{}},
+				{ns, "labelSelector=color=white&fieldSelector=metadata.name=s-black", []string{}},
+				{"", "labelSelector=set=s&fieldSelector=metadata.namespace!=" + otherNS, []string{"s-black", "s-none", "s-white"}},
+				{ns, "labelSelector=set=s&fieldSelector=metadata.name!=s-black", []string{"s-none", "s-white"}},
+				{"", "labelSelector=set=s&fieldSelector=metadata.namespace=" + otherNS, []string{"s-there"}},
 			} {
 				if c.namespace == "" && !v.listsAll() {
 					continue // another check reports that
@@ -55,10 +55,10 @@ func selectors() types.Feature {
 					v.fail(a, fmt.Sprintf("a list with %s has %v", c.query, c.want), fmt.Sprintf("it has %v", names))
 				}
 			}
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?fieldSelector=spec.shoes%3D4", nil),
+			v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?fieldSelector=spec.shoes%3D4", nil),
 				"a field selector for a field that is not served answers 400, since a list of all would be wrong",
 				http.StatusBadRequest)
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?labelSelector=%3D%3D%3D", nil),
+			v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?labelSelector=%3D%3D%3D", nil),
 				"a label selector that is none answers 400", http.StatusBadRequest)
 		}))).Feature()
 }
@@ -79,14 +79,14 @@ func paging() types.Feature {
 			var want []string
 			for i := range 7 {
 				name := fmt.Sprintf("page-%d", i)
-				v.make(here, labelled(name, "set", "pages"))
+				v.make(ns, labelled(name, "set", "pages"))
 				want = append(want, name)
 			}
 			var got []string
 			next := ""
 			for pages := 1; ; pages++ {
 				a := v.want(v.send(v.ctx, http.MethodGet,
-					llamas(here)+"?limit=3&labelSelector=set%3Dpages&continue="+url.QueryEscape(next), nil),
+					llamas(ns)+"?limit=3&labelSelector=set%3Dpages&continue="+url.QueryEscape(next), nil),
 					"a page of a list answers 200", http.StatusOK)
 				if len(a.items()) > 3 {
 					v.fail(a, "a page has at most as many llamas as its limit, 3", fmt.Sprintf("it has %d", len(a.items())))
@@ -97,7 +97,7 @@ func paging() types.Feature {
 					break
 				}
 				if pages == 1 { // change the farm between two pages
-					v.make(here, labelled("page-0a", "set", "pages"))
+					v.make(ns, labelled("page-0a", "set", "pages"))
 				}
 				if pages > len(want) {
 					v.fail(a, "the last page has no continue", fmt.Sprintf("there is one after %d pages", pages))
@@ -107,30 +107,30 @@ func paging() types.Feature {
 			if !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 				v.Fail(v.t, fmt.Sprintf("the pages have %v, each once", want), fmt.Sprintf("they have %v", got))
 			}
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&continue=nonsense", nil),
+			v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=3&continue=nonsense", nil),
 				"a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
 		}))).
 		Assess("of each form, and of all namespaces", check.Assess(step(func(v visit) {
-			// The order differs if the name of a namespace, or of a llama, is followed by a separator: the name of here is a
-			// prefix of the name of there.
-			var want, wantHere []string
+			// The order differs if the name of a namespace, or of a llama, is followed by a separator: ns is a prefix of
+			// otherNS.
+			var want, wantNS []string
 			for _, name := range []string{"b", "b-1", "b.1", "b1", "a-z", "c"} {
-				v.make(here, labelled(name, "set", "forms"))
-				wantHere = append(wantHere, here+"/"+name)
+				v.make(ns, labelled(name, "set", "forms"))
+				wantNS = append(wantNS, ns+"/"+name)
 			}
-			want = append(want, wantHere...)
+			want = append(want, wantNS...)
 			for _, name := range []string{"a", "b", "b-1", "z"} {
-				v.make(there, labelled(name, "set", "forms"))
-				want = append(want, there+"/"+name)
+				v.make(otherNS, labelled(name, "set", "forms"))
+				want = append(want, otherNS+"/"+name)
 			}
 			slices.Sort(want)
-			slices.Sort(wantHere)
+			slices.Sort(wantNS)
 			all, send := v.listsAll(), v.directly()
 			for _, form := range []struct{ what, accept string }{
 				{"a list", "application/json"}, {"a Table", acceptTable}, {"a PartialObjectMetadataList", acceptMetadata},
 			} {
 				for _, limit := range []int{1, 4} {
-					v.pages(send, here, form.what, form.accept, limit, wantHere)
+					v.pages(send, ns, form.what, form.accept, limit, wantNS)
 					if all {
 						v.pages(send, "", form.what, form.accept, limit, want)
 					}
@@ -139,16 +139,16 @@ func paging() types.Feature {
 		}))).
 		Assess("of one state", check.Assess(step(func(v visit) {
 			for i := range 5 {
-				v.make(here, labelled(fmt.Sprintf("s-%d", i), "set", "state"))
+				v.make(ns, labelled(fmt.Sprintf("s-%d", i), "set", "state"))
 			}
 			const path = "?limit=2&labelSelector=set%3Dstate"
-			first := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path, nil), "a page of a list answers 200", http.StatusOK)
-			v.make(here, labelled("s-2a", "set", "state"))
-			v.drop(here, "s-3")
-			v.change(here, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
+			first := v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+path, nil), "a page of a list answers 200", http.StatusOK)
+			v.make(ns, labelled("s-2a", "set", "state"))
+			v.drop(ns, "s-3")
+			v.change(ns, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
 			names := first.names()
 			for next, a := textOf(first.object(), "metadata", "continue"), first; next != ""; next = textOf(a.object(), "metadata", "continue") {
-				a = v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path+"&continue="+url.QueryEscape(next), nil),
+				a = v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+path+"&continue="+url.QueryEscape(next), nil),
 					"a page of a list answers 200", http.StatusOK)
 				if versionOf(a.object()) != versionOf(first.object()) {
 					v.fail(a, "all pages of a list have the same resourceVersion",
@@ -197,12 +197,12 @@ func (v visit) pages(
 		}
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
-		of := "the namespace " + namespace
+		scope := "the namespace " + namespace
 		if namespace == "" {
-			of = "all namespaces"
+			scope = "all namespaces"
 		}
 		v.Fail(v.t,
-			fmt.Sprintf("the pages of %s of %s, with limit=%d and continue, have %v, each once", what, of, limit, want),
+			fmt.Sprintf("the pages of %s of %s, with limit=%d and continue, have %v, each once", what, scope, limit, want),
 			fmt.Sprintf("they have %v", got))
 	}
 }

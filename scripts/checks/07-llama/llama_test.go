@@ -90,8 +90,8 @@ func clientsOf(ctx context.Context) clients { return ctx.Value(clientsKey{}).(cl
 
 // These are the namespaces of the checks. Their content is deleted after each check.
 const (
-	here  = "llama-checks"
-	there = "llama-checks-too"
+	ns      = "llama-checks"
+	otherNS = "llama-checks-too"
 )
 
 func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
@@ -107,7 +107,7 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	for _, name := range []string{here, there, pens} {
+	for _, name := range []string{ns, otherNS, pens} {
 		namespace := &corev1.Namespace{ObjectMeta: ours(name)}
 		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
@@ -149,7 +149,7 @@ func ours(name string) metav1.ObjectMeta {
 // uses its own names.
 func cleanUp(ctx context.Context) error {
 	c := clientsOf(ctx)
-	for _, namespace := range []string{here, there} {
+	for _, namespace := range []string{ns, otherNS} {
 		c.send(ctx, http.MethodDelete, llamas(namespace), nil)
 		err := c.typed.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
 		if err != nil {

@@ -17,23 +17,23 @@ import (
 // namespace.
 func (v visit) farmPodForms() {
 	v.t.Helper()
-	want := slices.Sorted(slices.Values(v.send(v.ctx, http.MethodGet, pods(here), nil).names()))
+	want := slices.Sorted(slices.Values(v.send(v.ctx, http.MethodGet, pods(ns), nil).names()))
 	var got []string
 	for next, pages := "", 0; pages == 0 || next != "" && pages <= len(want); pages++ {
-		a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?limit=1&continue="+url.QueryEscape(next), nil),
+		a := v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"?limit=1&continue="+url.QueryEscape(next), nil),
 			"a page of FarmPods answers 200", http.StatusOK)
 		got, next = append(got, a.names()...), textOf(a.object(), "metadata", "continue")
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		v.Fail(v.t, fmt.Sprintf("the pages of FarmPods, with limit=1 and continue, have %v, each once", want), fmt.Sprintf("they have %v", got))
 	}
-	a := v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable)
+	a := v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptTable)
 	if rows := objectsIn(a.object(), "rows"); textOf(a.object(), "kind") == "Table" && len(rows) != len(want) {
 		v.fail(a, fmt.Sprintf("a Table of FarmPods has a row for each of %v", want), fmt.Sprintf("it has %d rows", len(rows)))
 	}
 	client, err := metadata.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
-	found, err := client.Resource(llamaResource.GroupVersion().WithResource("farmpods")).Namespace(here).List(v.ctx, metav1.ListOptions{})
+	found, err := client.Resource(llamaResource.GroupVersion().WithResource("farmpods")).Namespace(ns).List(v.ctx, metav1.ListOptions{})
 	observed := ""
 	if err != nil {
 		observed = err.Error()
@@ -41,7 +41,7 @@ func (v visit) farmPodForms() {
 		observed = fmt.Sprintf("it lists %d", len(found.Items))
 	}
 	if observed != "" {
-		a := v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptMetadata)
+		a := v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptMetadata)
 		v.fail(a, fmt.Sprintf("client-go's metadata client lists the FarmPods %v (PartialObjectMetadataList)", want), observed)
 	}
 }
@@ -59,13 +59,13 @@ func (v visit) farmPodUIDs() {
 		})
 		return found
 	}
-	v.pod(here, name, "main", "registry.example/twin:1")
-	first := uid(here, "")
-	v.pod(there, name, "main", "registry.example/twin:1")
-	uid(there, first)
-	v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-	v.pod(here, name, "main", "registry.example/twin:1")
-	uid(here, first)
+	v.pod(ns, name, "main", "registry.example/twin:1")
+	first := uid(ns, "")
+	v.pod(otherNS, name, "main", "registry.example/twin:1")
+	uid(otherNS, first)
+	v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(ns).Delete(v.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	v.pod(ns, name, "main", "registry.example/twin:1")
+	uid(ns, first)
 }
 
 // failsAsServerError fails the check if a request was refused with anything but a Status of 500 or more.

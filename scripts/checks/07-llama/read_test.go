@@ -39,21 +39,21 @@ type herdLlama struct {
 func list() types.Feature {
 	return features.New("list").
 		Assess("the llamas of one namespace", check.Assess(step(func(v visit) {
-			for _, of := range []herdLlama{carla, pedro} {
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(of.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
+			for _, one := range []herdLlama{carla, pedro} {
+				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
 				if kind := textOf(a.object(), "kind"); kind != "LlamaList" {
 					v.fail(a, "a list is a LlamaList", fmt.Sprintf("the answer's kind is %q", kind))
 				}
-				if names := a.names(); !slices.Contains(names, of.name) {
+				if names := a.names(); !slices.Contains(names, one.name) {
 					v.fail(a,
-						fmt.Sprintf("the list of the namespace %s has the llama %s, which a new farm has", of.namespace, of.name),
+						fmt.Sprintf("the list of the namespace %s has the llama %s, which a new farm has", one.namespace, one.name),
 						fmt.Sprintf("it has %v", names))
 				}
 				for _, item := range a.items() {
-					if textOf(item, "metadata", "namespace") != of.namespace {
+					if textOf(item, "metadata", "namespace") != one.namespace {
 						v.fail(a, "a list of a namespace has only the llamas of this namespace",
 							fmt.Sprintf("the list of %s has %s of the namespace %q",
-								of.namespace, nameOf(item), textOf(item, "metadata", "namespace")))
+								one.namespace, nameOf(item), textOf(item, "metadata", "namespace")))
 					}
 					if uidOf(item) == "" || versionOf(item) == "" {
 						v.fail(a, "each llama has a UID and a resourceVersion",
@@ -61,8 +61,9 @@ func list() types.Feature {
 					}
 				}
 				// An informer lists with resourceVersion=0, which any list satisfies.
-				if cached := v.send(v.ctx, http.MethodGet, llamas(of.namespace)+"?resourceVersion=0", nil); !slices.Contains(cached.names(), of.name) {
-					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+of.name,
+				cached := v.send(v.ctx, http.MethodGet, llamas(one.namespace)+"?resourceVersion=0", nil)
+				if !slices.Contains(cached.names(), one.name) {
+					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+one.name,
 						fmt.Sprintf("the answer is %s, with %v", cached.summary(), cached.names()))
 				}
 				if versionOf(a.object()) == "" {
@@ -86,16 +87,16 @@ func list() types.Feature {
 func get() types.Feature {
 	return features.New("get").
 		Assess("by its name", check.Assess(step(func(v visit) {
-			for _, of := range []herdLlama{carla, pedro} {
-				path := llama(of.namespace, of.name)
-				a := v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers the llama "+of.name, http.StatusOK)
+			for _, one := range []herdLlama{carla, pedro} {
+				path := llama(one.namespace, one.name)
+				a := v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers the llama "+one.name, http.StatusOK)
 				object := a.object()
-				if textOf(object, "kind") != "Llama" || nameOf(object) != of.name || textOf(object, "metadata", "namespace") != of.namespace {
+				if textOf(object, "kind") != "Llama" || nameOf(object) != one.name || textOf(object, "metadata", "namespace") != one.namespace {
 					v.fail(a, "a get answers the Llama that was asked for",
 						fmt.Sprintf("it answers kind %q, name %q, namespace %q",
 							textOf(object, "kind"), nameOf(object), textOf(object, "metadata", "namespace")))
 				}
-				if _, err := v.dynamic.Resource(llamaResource).Namespace(of.namespace).Get(v.ctx, of.name, metav1.GetOptions{}); err != nil {
+				if _, err := v.dynamic.Resource(llamaResource).Namespace(one.namespace).Get(v.ctx, one.name, metav1.GetOptions{}); err != nil {
 					v.fail(a, "client-go can get a llama", err.Error())
 				}
 			}
@@ -107,11 +108,11 @@ func allNamespaces() types.Feature {
 		Assess("the llamas of each", check.Assess(step(func(v visit) {
 			a := v.want(v.send(v.ctx, http.MethodGet, llamas(""), nil),
 				"the llamas of all namespaces can be listed, as kubectl get llamas -A does", http.StatusOK)
-			for _, of := range []herdLlama{carla, pedro} {
+			for _, one := range []herdLlama{carla, pedro} {
 				if !slices.ContainsFunc(a.items(), func(item map[string]any) bool {
-					return nameOf(item) == of.name && textOf(item, "metadata", "namespace") == of.namespace
+					return nameOf(item) == one.name && textOf(item, "metadata", "namespace") == one.namespace
 				}) {
-					v.fail(a, fmt.Sprintf("the list of all namespaces has %s of the namespace %s", of.name, of.namespace),
+					v.fail(a, fmt.Sprintf("the list of all namespaces has %s of the namespace %s", one.name, one.namespace),
 						fmt.Sprintf("it has %v", a.names()))
 				}
 			}
@@ -223,30 +224,30 @@ var exactly = []float64{0.1, 16777217, 1e21, 123456789.12345679, 1e-7, 0, math.M
 func numbers() types.Feature {
 	return features.New("numbers").
 		Assess("those of the farm", check.Assess(step(func(v visit) {
-			for _, of := range []herdLlama{carla, pedro} {
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(of.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
+			for _, one := range []herdLlama{carla, pedro} {
+				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
 				for _, item := range a.items() {
-					if nameOf(item) != of.name {
+					if nameOf(item) != one.name {
 						continue
 					}
-					v.exact(a, item, "weight", of.weight)
-					v.exact(a, item, "height", of.height)
+					v.exact(a, item, "weight", one.weight)
+					v.exact(a, item, "height", one.height)
 				}
 			}
 		}))).
 		Assess("and others, where llamas can be created", check.Assess(step(func(v visit) {
 			for i, number := range exactly {
-				a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(fmt.Sprintf("number-%d", i), number, number))
+				a := v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(fmt.Sprintf("number-%d", i), number, number))
 				if a.code != http.StatusCreated {
 					return // another check reports that
 				}
-				a = v.send(v.ctx, http.MethodGet, llama(here, fmt.Sprintf("number-%d", i)), nil)
+				a = v.send(v.ctx, http.MethodGet, llama(ns, fmt.Sprintf("number-%d", i)), nil)
 				if a.code == http.StatusOK {
 					v.exact(a, a.object(), "weight", number)
 					v.exact(a, a.object(), "height", number)
 				}
 			}
-			list := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			list := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 			v.replacesNumbers()
 			for _, item := range list.items() {
 				var i int
@@ -268,18 +269,18 @@ func (v visit) replacesNumbers() {
 		if i == 0 {
 			next = 0
 		}
-		object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, name), nil).object())
+		object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(ns, name), nil).object())
 		if unstructured.SetNestedField(object, next, "spec", "weight") != nil ||
-			v.send(v.ctx, http.MethodPut, llama(here, name), object).code != http.StatusOK {
+			v.send(v.ctx, http.MethodPut, llama(ns, name), object).code != http.StatusOK {
 			return
 		}
-		a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
+		a := v.send(v.ctx, http.MethodGet, llama(ns, name), nil)
 		v.exact(a, a.object(), "weight", next)
 		v.exact(a, a.object(), "height", number)
-		patched := v.send(v.ctx, http.MethodPatch, llama(here, name), map[string]any{"spec": map[string]any{"height": next}},
+		patched := v.send(v.ctx, http.MethodPatch, llama(ns, name), map[string]any{"spec": map[string]any{"height": next}},
 			"Content-Type", string(apitypes.MergePatchType))
 		if patched.code == http.StatusOK {
-			a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
+			a := v.send(v.ctx, http.MethodGet, llama(ns, name), nil)
 			v.exact(a, a.object(), "height", next)
 		}
 	}
@@ -304,8 +305,8 @@ func table() types.Feature {
 				v.row(path, carla.name, []column{{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil}})
 			}
 			// Another check reports a server that refuses it.
-			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated {
-				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
+			if v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("weightless", 0, 0)).code == http.StatusCreated {
+				v.row(llamas(ns), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
 			v.rowsHaveObjects(llamas(carla.namespace), carla.name)
 			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok && (err != nil || !strings.Contains(output, "WEIGHT")) {

@@ -33,20 +33,20 @@ func restart() types.Feature {
 			stored := v.storeAll()
 			// The first llamas of a new farm do not come back either.
 			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
-			stored.set(v.change(here, "r-changed", `{"spec":{"weight":55.5}}`))
-			stored.set(v.make(here, newLlama("r-last", 100, 1.5)))
+			stored.set(v.change(ns, "r-changed", `{"spec":{"weight":55.5}}`))
+			stored.set(v.make(ns, newLlama("r-last", 100, 1.5)))
 			// A deletion has a resourceVersion, too, and here it is the last one of all.
-			v.make(here, newLlama("r-brief", 100, 1.5))
-			v.drop(here, "r-brief")
+			v.make(ns, newLlama("r-brief", 100, 1.5))
+			v.drop(ns, "r-brief")
 			before := map[string]answer{
-				here:  v.send(v.ctx, http.MethodGet, llamas(here), nil),
-				there: v.send(v.ctx, http.MethodGet, llamas(there), nil),
+				ns:      v.send(v.ctx, http.MethodGet, llamas(ns), nil),
+				otherNS: v.send(v.ctx, http.MethodGet, llamas(otherNS), nil),
 			}
-			page := v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=2", nil)
+			page := v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=2", nil)
 			v.tryWithdrawnRightLate()
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
 			v.startWithDelay()
-			for _, namespace := range []string{here, there} {
+			for _, namespace := range []string{ns, otherNS} {
 				v.storedIn(namespace, stored, before[namespace])
 			}
 			if herd.code == http.StatusOK {
@@ -54,19 +54,19 @@ func restart() types.Feature {
 					v.fail(a, "carla was deleted and does not come back with a restart", "carla is there")
 				}
 			}
-			last := versionOf(before[here].object())
-			if now := v.send(v.ctx, http.MethodGet, llamas(here), nil); earlier(versionOf(now.object()), last) {
+			last := versionOf(before[ns].object())
+			if now := v.send(v.ctx, http.MethodGet, llamas(ns), nil); earlier(versionOf(now.object()), last) {
 				v.fail(now, "after a restart the resourceVersion continues: that of a list is not earlier than that of the last change, a deletion",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
 			}
-			if after := v.make(here, newLlama("r-new", 100, 1.5)); !later(versionOf(after), last) {
+			if after := v.make(ns, newLlama("r-new", 100, 1.5)); !newerVersion(versionOf(after), last) {
 				v.Fail(v.t, "the resourceVersion goes on after a restart: that of a new write is later than all before",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), last))
 			}
 			if next := textOf(page.object(), "metadata", "continue"); next != "" {
-				rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=500&continue="+url.QueryEscape(next), nil),
+				rest := v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=500&continue="+url.QueryEscape(next), nil),
 					"after kill -9 a continue from before answers 200, or 410", http.StatusOK, http.StatusGone)
-				names := stored.names(here)
+				names := stored.names(ns)
 				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK && !slices.Equal(got, names) {
 					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", shortNames(names)),
 						"they have "+shortNames(got))
@@ -75,7 +75,7 @@ func restart() types.Feature {
 			// Create more than before: a server that counts reaches the same numbers again.
 			send, again := v.directly(), newLlama("", 100, 1.5)
 			again["metadata"] = map[string]any{"generateName": "r-twin-"}
-			for _, a := range atOnce(generatedAfter, func(int) answer { return send(http.MethodPost, llamas(here), again) }) {
+			for _, a := range atOnce(generatedAfter, func(int) answer { return send(http.MethodPost, llamas(ns), again) }) {
 				if a.code == http.StatusConflict {
 					v.fail(a, "generateName gives each llama a name of its own, also after a restart, "+
 						"when there are llamas with generated names", "the answer is "+a.summary())
@@ -94,7 +94,7 @@ func (s stored) set(object map[string]any) { s[keyOf(object)] = object }
 // names returns the names of the llamas in a namespace.
 func (s stored) names(namespace string) (names []string) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
-		if of, name, _ := strings.Cut(key, "/"); of == namespace {
+		if keyNamespace, name, _ := strings.Cut(key, "/"); keyNamespace == namespace {
 			names = append(names, name)
 		}
 	}
@@ -106,39 +106,39 @@ func (v visit) storeAll() stored {
 	v.t.Helper()
 	all := stored{}
 	for _, name := range []string{"r-kept", "r-changed", "r-gone"} {
-		all.set(v.make(here, newLlama(name, 100, 1.5)))
+		all.set(v.make(ns, newLlama(name, 100, 1.5)))
 	}
-	v.drop(here, "r-gone")
-	delete(all, here+"/r-gone")
+	v.drop(ns, "r-gone")
+	delete(all, ns+"/r-gone")
 	// This one has the same name as one in another namespace, and numbers and a name that a self-made format may not be
 	// able to store.
-	all.set(v.make(there, newLlama("r-kept", 44.5, 2.5)))
+	all.set(v.make(otherNS, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
-		a := v.send(v.ctx, http.MethodPost, llamas(there), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
+		a := v.send(v.ctx, http.MethodPost, llamas(otherNS), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
 		if a.code == http.StatusCreated { // another check reports a failure
 			all.set(a.object())
 		}
 	}
 	// Another check reports a server that refuses it.
-	if a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated {
+	if a := v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated {
 		all.set(a.object())
 	}
 	v.storeHeavy(all)
 	for range generatedNames {
 		object := newLlama("", 100, 1.5)
 		object["metadata"] = map[string]any{"generateName": "r-twin-"}
-		all.set(v.make(here, object))
+		all.set(v.make(ns, object))
 	}
 	held := labelled("r-held", "color", "white")
 	held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
-	if a := v.send(v.ctx, http.MethodPost, llamas(here), held); a.code == http.StatusCreated &&
+	if a := v.send(v.ctx, http.MethodPost, llamas(ns), held); a.code == http.StatusCreated &&
 		numberOf(a.object(), "metadata", "finalizers") != nil {
 		v.t.Cleanup(func() {
-			clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(here, "r-held"),
+			clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(ns, "r-held"),
 				`{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
 		})
-		v.drop(here, "r-held")
-		all.set(v.want(v.send(v.ctx, http.MethodGet, llama(here, "r-held"), nil),
+		v.drop(ns, "r-held")
+		all.set(v.want(v.send(v.ctx, http.MethodGet, llama(ns, "r-held"), nil),
 			"a llama with a finalizer stays until the finalizer is removed", http.StatusOK).object())
 	} else if a.code == http.StatusCreated {
 		all.set(a.object())
@@ -152,14 +152,14 @@ func (v visit) storeHeavy(all stored) {
 	v.t.Helper()
 	heavy := newLlama("r-heavy", 100, 1.5)
 	heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
-	v.make(here, heavy)
+	v.make(ns, heavy)
 	send := v.directly()
 	for i := range heavyChanges {
-		a := send(http.MethodPatch, llama(here, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i),
+		a := send(http.MethodPatch, llama(ns, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i),
 			"Content-Type", string(apitypes.MergePatchType))
 		v.want(a, "a merge patch changes a llama", http.StatusOK)
 	}
-	all.set(v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`))
+	all.set(v.change(ns, "r-heavy", `{"spec":{"weight":77.5}}`))
 }
 
 // storedIn fails the check unless a namespace has, after a kill, everything that was acknowledged before.
@@ -235,7 +235,7 @@ func shortened(object any) string {
 // version is too old.
 func (v visit) history(from string, want []string) {
 	v.t.Helper()
-	w := v.follow(llamas(here), "&resourceVersion="+from)
+	w := v.follow(llamas(ns), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
 		v.want(*w.refused, "after kill -9 a watch from a resourceVersion from before answers 200, or 410", http.StatusOK, http.StatusGone)
@@ -254,8 +254,8 @@ func returnHerd(ctx context.Context, c *check.Check) error {
 	if err := ensureStarted(ctx, c); err != nil {
 		return err
 	}
-	for _, of := range []herdLlama{carla, pedro} {
-		clientsOf(ctx).send(ctx, http.MethodPost, llamas(of.namespace), newLlama(of.name, of.weight, of.height))
+	for _, one := range []herdLlama{carla, pedro} {
+		clientsOf(ctx).send(ctx, http.MethodPost, llamas(one.namespace), newLlama(one.name, one.weight, one.height))
 	}
 	return nil // the check create reports a farm that cannot create them
 }
@@ -272,30 +272,30 @@ func (v visit) informerPatience() time.Duration {
 func informer() types.Feature {
 	return features.New("informer").
 		Assess("in sync through a restart and a kill", check.Assess(step(func(v visit) {
-			factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(v.dynamic, 0, here, nil)
+			factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(v.dynamic, 0, ns, nil)
 			store := factory.ForResource(llamaResource).Informer()
 			stop := make(chan struct{})
 			defer factory.Shutdown()
 			defer close(stop)
-			v.make(here, newLlama("n-1", 100, 1.5))
-			v.make(here, newLlama("n-2", 100, 1.5))
+			v.make(ns, newLlama("n-1", 100, 1.5))
+			v.make(ns, newLlama("n-2", 100, 1.5))
 			factory.Start(stop)
 			v.eventually("client-go's informer lists the llamas", eventPatience, func() (string, bool) { return "it has not", store.HasSynced() })
-			before := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			before := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			v.start()
-			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); !slices.Equal(atVersions(a), atVersions(before)) {
+			if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); !slices.Equal(atVersions(a), atVersions(before)) {
 				v.fail(a, fmt.Sprintf("after a restart the llamas are the same: %v", atVersions(before)), fmt.Sprintf("there are %v", atVersions(a)))
 			}
 			v.deleteNamespaceEarly() // for the check available
-			from := v.now(here)
-			v.make(here, newLlama("n-3", 100, 1.5))
-			v.drop(here, "n-1")
+			from := v.now(ns)
+			v.make(ns, newLlama("n-3", 100, 1.5))
+			v.drop(ns, "n-1")
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
 			v.start()
 			v.history(from, []string{"ADDED n-3", "DELETED n-1"})
-			v.change(here, "n-2", `{"spec":{"weight":42.5}}`)
-			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			v.change(ns, "n-2", `{"spec":{"weight":42.5}}`)
+			a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 			if names := slices.Sorted(slices.Values(a.names())); !slices.Equal(names, []string{"n-2", "n-3"}) {
 				v.fail(a, "after a second kill there are n-2 and n-3, and no llama that was deleted before", fmt.Sprintf("there are %v", names))
 			}

@@ -30,11 +30,11 @@ func (v visit) eachVerbAlone() {
 	if !ok {
 		return
 	}
-	v.make(here, newLlama("guarded-too", 100, 1.5))
+	v.make(ns, newLlama("guarded-too", 100, 1.5))
 	var verbs []string
 	var all []action
 	for _, d := range actions() {
-		d.path = strings.Replace(d.path, llama(here, "guarded"), llama(here, "guarded-too"), 1)
+		d.path = strings.Replace(d.path, llama(ns, "guarded"), llama(ns, "guarded-too"), 1)
 		all = append(all, d.rehearsed())
 		if !slices.Contains(verbs, d.verb) {
 			verbs = append(verbs, d.verb)
@@ -42,7 +42,7 @@ func (v visit) eachVerbAlone() {
 	}
 	user := func(verb string) string { return "llamas-" + verb }
 	for _, verb := range verbs {
-		v.bind("llama-checks-"+user(verb), here, []rbacv1.Subject{subject("User", user(verb))}, rule(group, "llamas", verb))
+		v.bind("llama-checks-"+user(verb), ns, []rbacv1.Subject{subject("User", user(verb))}, rule(group, "llamas", verb))
 	}
 	for _, verb := range verbs {
 		v.allowed(user(verb), group, "llamas", verb)
@@ -116,16 +116,16 @@ func (v visit) grantAndWithdraw() {
 		return
 	}
 	const name = "llama-checks-leaver"
-	v.bind(name, here, []rbacv1.Subject{subject("User", formerUser)}, rule(group, "llamas", "list"))
+	v.bind(name, ns, []rbacv1.Subject{subject("User", formerUser)}, rule(group, "llamas", "list"))
 	v.allowed(formerUser, group, "llamas", "list")
-	a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as(formerUser)...)
+	a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as(formerUser)...)
 	used := time.Now()
-	v.OK(v.t, "withdrawing a right", v.typed.RbacV1().RoleBindings(here).Delete(v.ctx, name, metav1.DeleteOptions{}))
+	v.OK(v.t, "withdrawing a right", v.typed.RbacV1().RoleBindings(ns).Delete(v.ctx, name, metav1.DeleteOptions{}))
 	v.eventually("the right is withdrawn", grantPatience, func() (string, bool) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: formerUser,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: here, Group: group, Resource: "llamas", Verb: "list",
+				Namespace: ns, Group: group, Resource: "llamas", Verb: "list",
 			},
 		}}
 		answer, err := v.typed.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, review, metav1.CreateOptions{})
@@ -142,7 +142,7 @@ func (v visit) tryWithdrawnRight() {
 	v.t.Helper()
 	if p, ok := v.proxy(); ok && !v.kept.withdrawn.used.IsZero() {
 		v.kept.withdrawn.asked = time.Now()
-		v.kept.withdrawn.answer = p.send(v.ctx, http.MethodGet, llamas(here), nil, as(formerUser)...)
+		v.kept.withdrawn.answer = p.send(v.ctx, http.MethodGet, llamas(ns), nil, as(formerUser)...)
 	}
 }
 

@@ -36,23 +36,23 @@ func scenario(v visit) {
 	live := v.follow(llamas(""), "&resourceVersion="+a.began)
 	defer live.cancel()
 	v.requireStarted(live)
-	a.create(here, "t-1")
-	a.create(here, "t-2")
-	a.create(there, "t-3")
-	a.update(here, "t-1", 61.5)
-	a.patch(here, "t-2", 62.5)
-	a.delete(here, "t-2")
-	a.create(here, "t-2") // another llama of this name, with another uid
-	a.patch(here, "t-1", 63.5)
-	a.deleteAll(here)
-	a.create(here, "t-4")
-	a.update(here, "t-4", 64.5)
-	a.delete(there, "t-3")
+	a.create(ns, "t-1")
+	a.create(ns, "t-2")
+	a.create(otherNS, "t-3")
+	a.update(ns, "t-1", 61.5)
+	a.patch(ns, "t-2", 62.5)
+	a.delete(ns, "t-2")
+	a.create(ns, "t-2") // another llama of this name, with another uid
+	a.patch(ns, "t-1", 63.5)
+	a.deleteAll(ns)
+	a.create(ns, "t-4")
+	a.update(ns, "t-4", 64.5)
+	a.delete(otherNS, "t-3")
 	// A kill that is about to happen happens before Pause returns.
 	v.Pause(v.ctx, v.t, killPatience)
 	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
 	a.back()
-	a.create(here, "t-last")
+	a.create(ns, "t-last")
 	a.verify()
 	a.verifyHistory(live)
 }
@@ -209,7 +209,7 @@ func (a *accounts) enter(what, key string, wanted map[string]any, written answer
 		return
 	}
 	now := written.object()
-	if !later(versionOf(now), a.last) {
+	if !newerVersion(versionOf(now), a.last) {
 		a.fail(written, "resourceVersions go on: that of a write is later than all before, also after a kill",
 			fmt.Sprintf("that of %s is %q, and there was %q before", what, versionOf(now), a.last))
 	}
@@ -266,7 +266,7 @@ func byKey(list answer) map[string]map[string]any {
 func (a *accounts) back() {
 	a.t.Helper()
 	a.eventually("the server answers after it was killed and started again", startPatience, a.withTouch(func() (string, bool) {
-		found := a.send(a.ctx, http.MethodGet, llamas(here), nil)
+		found := a.send(a.ctx, http.MethodGet, llamas(ns), nil)
 		return "the answer is " + found.summary(), found.err == nil && found.code == http.StatusOK
 	}))
 }
@@ -290,7 +290,7 @@ func (a *accounts) verify(unknown ...string) {
 	if len(found) != len(list.items()) {
 		a.fail(list, "a list has each llama once, also after a kill", fmt.Sprintf("it has %d, of %d names", len(list.items()), len(found)))
 	}
-	if version := versionOf(list.object()); later(a.last, version) {
+	if version := versionOf(list.object()); newerVersion(a.last, version) {
 		a.fail(list, "resourceVersions go on after a kill: that of a list is not before those of what was acknowledged",
 			fmt.Sprintf("it is %q, and there was %q before", version, a.last))
 	}
@@ -333,7 +333,7 @@ func (a *accounts) verifyHistory(live watch) {
 	}
 	last := a.began
 	for _, e := range seen {
-		if !later(versionOf(e.Object), last) {
+		if !newerVersion(versionOf(e.Object), last) {
 			a.Fail(a.t, "the resourceVersions of a watch's events increase, also over a kill",
 				fmt.Sprintf("%s is at %q, after %q", e, versionOf(e.Object), last))
 		}

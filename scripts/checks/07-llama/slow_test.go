@@ -38,12 +38,12 @@ func (v visit) slowlyRead() {
 	if !ok {
 		return // the API server reads on behalf of its clients
 	}
-	from := v.now(here)
+	from := v.now(ns)
 	read := make(chan struct{})
 	const selected = "&labelSelector=set%3Dslow"
 	watches := map[string]watch{}
 	follow := func(what, query string) {
-		w := followWhen(v.ctx, slow.client, slow.host, llamas(here), selected+query, read, admin...)
+		w := followWhen(v.ctx, slow.client, slow.host, llamas(ns), selected+query, read, admin...)
 		v.t.Cleanup(w.cancel)
 		v.requireStarted(w)
 		watches[what] = w
@@ -51,7 +51,7 @@ func (v visit) slowlyRead() {
 	follow("that begins before the llama exists", "&resourceVersion="+from)
 	big := labelled("w-big", "set", "slow")
 	big["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", slowNote/len("llama "))}
-	v.make(here, big)
+	v.make(ns, big)
 	follow("from a resourceVersion before the llama", "&resourceVersion="+from)
 	follow("without a resourceVersion", "")
 	for _, w := range watches {
@@ -60,9 +60,9 @@ func (v visit) slowlyRead() {
 		case <-time.After(eventPatience): // a watch that sends nothing fails below
 		}
 	}
-	v.make(here, labelled("w-small", "set", "slow"))
-	v.change(here, "w-small", `{"spec":{"weight":77.5}}`)
-	v.drop(here, "w-small")
+	v.make(ns, labelled("w-small", "set", "slow"))
+	v.change(ns, "w-small", `{"spec":{"weight":77.5}}`)
+	v.drop(ns, "w-small")
 	close(read)
 	want := []string{"ADDED w-big", "ADDED w-small", "MODIFIED w-small", "DELETED w-small"}
 	for what, w := range watches {
@@ -72,7 +72,7 @@ func (v visit) slowlyRead() {
 			if len(events) > 0 {
 				last = versionOf(events[len(events)-1].Object)
 			}
-			again := v.follow(llamas(here), selected+"&resourceVersion="+last)
+			again := v.follow(llamas(ns), selected+"&resourceVersion="+last)
 			v.t.Cleanup(again.cancel)
 			v.requireStarted(again)
 			more, _ := v.takeWhileServed(again, len(want)-len(events))
@@ -114,7 +114,7 @@ func (v visit) takeWhileServed(w watch, count int) (events []event, ended bool) 
 			return events, false
 		case <-time.After(lookAgain):
 		}
-		if a := send(http.MethodGet, llama(here, "nobody"), nil); a.err == nil {
+		if a := send(http.MethodGet, llama(ns, "nobody"), nil); a.err == nil {
 			served++
 		}
 		if silent := time.Since(began); silent > silentWithin && served >= servedWhile || silent > silentAtMost {

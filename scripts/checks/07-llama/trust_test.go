@@ -103,22 +103,22 @@ func frontProxy() types.Feature {
 				"otherwise the answer is 401 or 403"
 			anyone := v.asker(nil)
 			for _, path := range []string{
-				llamas(here), llamas(""), llamas(here) + "?watch=true&timeoutSeconds=1", llama(carla.namespace, carla.name),
-				pods(here), root, "/apis", "/openapi/v3",
+				llamas(ns), llamas(""), llamas(ns) + "?watch=true&timeoutSeconds=1", llama(carla.namespace, carla.name),
+				pods(ns), root, "/apis", "/openapi/v3",
 			} {
 				if a := anyone.send(v.ctx, http.MethodGet, path, nil, admin...); believed(a) && a.code != http.StatusNotFound {
 					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			for _, c := range v.impostors(v.frontProxyName()) {
-				if a := v.asker(c.certificate).send(v.ctx, http.MethodGet, llamas(here), nil, admin...); believed(a) {
+				if a := v.asker(c.certificate).send(v.ctx, http.MethodGet, llamas(ns), nil, admin...); believed(a) {
 					v.fail(a, expected, "with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			if p, ok := v.proxy(); ok {
-				v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...),
+				v.want(p.send(v.ctx, http.MethodGet, llamas(ns), nil, admin...),
 					"with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
-				if a := p.send(v.ctx, http.MethodGet, llamas(here), nil); believed(a) {
+				if a := p.send(v.ctx, http.MethodGet, llamas(ns), nil); believed(a) {
 					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.summary())
 				}
 			}
@@ -216,7 +216,7 @@ func (v visit) signedBy(ca *certificates.Authority, name string) func() answer {
 func (v visit) reconnecting(over *http.Transport) func() answer {
 	return func() answer {
 		over.CloseIdleConnections()
-		return v.askerOver(over).send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+		return v.askerOver(over).send(v.ctx, http.MethodGet, llamas(ns), nil, admin...)
 	}
 }
 
@@ -264,7 +264,7 @@ func (v visit) trustsAsBefore(renewed func() answer) {
 		})
 	const reached = "the API server reaches the server after the ConfigMap " + frontProxyConfig + " was restored"
 	v.eventually(reached, startPatience, v.withTouch(func() (string, bool) {
-		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+		a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 		return "the answer is " + a.summary(), a.code == http.StatusOK
 	}))
 }
@@ -348,17 +348,17 @@ type action struct {
 // actions returns requests for each verb on llamas. Those that write are not sent if they are allowed.
 func actions() []action {
 	return []action{
-		{"get", http.MethodGet, llama(here, "guarded"), nil},
-		{"list", http.MethodGet, llamas(here), nil},
+		{"get", http.MethodGet, llama(ns, "guarded"), nil},
+		{"list", http.MethodGet, llamas(ns), nil},
 		{"list", http.MethodGet, llamas(""), nil},
-		{"watch", http.MethodGet, llamas(here) + "?watch=true&timeoutSeconds=1", nil},
-		{"watch", http.MethodGet, llamas(here) + "?watch=1&timeoutSeconds=1", nil},
+		{"watch", http.MethodGet, llamas(ns) + "?watch=true&timeoutSeconds=1", nil},
+		{"watch", http.MethodGet, llamas(ns) + "?watch=1&timeoutSeconds=1", nil},
 		{"watch", http.MethodGet, llamas("") + "?watch=true&timeoutSeconds=1", nil},
-		{"create", http.MethodPost, llamas(here), newLlama("smuggled", 100, 1.5)},
-		{"update", http.MethodPut, llama(here, "guarded"), newLlama("guarded", 1, 1)},
-		{"patch", http.MethodPatch, llama(here, "guarded"), `{"spec":{"weight":1}}`},
-		{"delete", http.MethodDelete, llama(here, "guarded"), nil},
-		{"deletecollection", http.MethodDelete, llamas(here), nil},
+		{"create", http.MethodPost, llamas(ns), newLlama("smuggled", 100, 1.5)},
+		{"update", http.MethodPut, llama(ns, "guarded"), newLlama("guarded", 1, 1)},
+		{"patch", http.MethodPatch, llama(ns, "guarded"), `{"spec":{"weight":1}}`},
+		{"delete", http.MethodDelete, llama(ns, "guarded"), nil},
+		{"deletecollection", http.MethodDelete, llamas(ns), nil},
 	}
 }
 
@@ -377,7 +377,7 @@ func authorization() types.Feature {
 			if p, ok := v.proxy(); ok {
 				ask, by = p.send, "X-Remote-User" // without the API server, which refuses them by itself
 			}
-			v.make(here, newLlama("guarded", 100, 1.5))
+			v.make(ns, newLlama("guarded", 100, 1.5))
 			for _, d := range actions() {
 				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {
@@ -390,27 +390,27 @@ func authorization() types.Feature {
 			if !ok {
 				return
 			}
-			v.grant("shepherd", here, group, "llamas", "get", "list")
-			v.bind("llama-checks-flock", here, []rbacv1.Subject{subject("Group", "flock")}, rule(group, "llamas", "list"))
-			v.bind("llama-checks-foreigner", here, []rbacv1.Subject{subject("User", "foreigner")},
+			v.grant("shepherd", ns, group, "llamas", "get", "list")
+			v.bind("llama-checks-flock", ns, []rbacv1.Subject{subject("Group", "flock")}, rule(group, "llamas", "list"))
+			v.bind("llama-checks-foreigner", ns, []rbacv1.Subject{subject("User", "foreigner")},
 				rule("other.example.com", "llamas", "get", "list"), rule(group, "farmpods", "get", "list"))
 			one := rule(group, "llamas", "get")
 			one.ResourceNames = []string{"guarded"}
-			v.bind("llama-checks-keeper", here, []rbacv1.Subject{subject("User", "keeper")}, one)
+			v.bind("llama-checks-keeper", ns, []rbacv1.Subject{subject("User", "keeper")}, one)
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("shepherd")...)
+				a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("shepherd")...)
 				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
-			v.want(p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("shepherd")...),
+			v.want(p.send(v.ctx, http.MethodGet, llama(ns, "guarded"), nil, as("shepherd")...),
 				"a Role with get and list allows a get", http.StatusOK)
-			v.want(p.send(v.ctx, http.MethodGet, llamas(there), nil, as("shepherd")...),
+			v.want(p.send(v.ctx, http.MethodGet, llamas(otherNS), nil, as("shepherd")...),
 				"the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodGet, llama(there, "guarded"), nil, as("shepherd")...),
+			v.want(p.send(v.ctx, http.MethodGet, llama(otherNS, "guarded"), nil, as("shepherd")...),
 				"the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
 			v.want(p.send(v.ctx, http.MethodGet, llamas(""), nil, as("shepherd")...),
 				"the Role holds in its namespace only: 403 for all namespaces", http.StatusForbidden)
 			// A server without FarmPods answers 404.
-			v.want(p.send(v.ctx, http.MethodGet, pods(here), nil, as("shepherd")...),
+			v.want(p.send(v.ctx, http.MethodGet, pods(ns), nil, as("shepherd")...),
 				"a Role for llamas allows no list of FarmPods: 403", http.StatusForbidden, http.StatusNotFound)
 			for _, d := range actions() {
 				if d.verb != "get" && d.verb != "list" {
@@ -422,23 +422,23 @@ func authorization() types.Feature {
 				v.eventually(fmt.Sprintf("a user in the groups %s may list llamas, since a Role allows it to the group flock "+
 					"(each group has an X-Remote-Group of its own)", strings.Join(groups, " and ")),
 					grantPatience, func() (string, bool) {
-						a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", groups...)...)
+						a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("member", groups...)...)
 						return "the answer is " + a.summary(), a.code == http.StatusOK
 					})
 			}
-			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", "others")...),
+			v.want(p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("member", "others")...),
 				"without the group flock the same user may not list llamas: 403", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("flock")...),
+			v.want(p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("flock")...),
 				"a user with the name of a group does not have its rights: 403", http.StatusForbidden)
 			v.eventually("a user whom a Role allows to get the llama guarded may do so", grantPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("keeper")...)
+				a := p.send(v.ctx, http.MethodGet, llama(ns, "guarded"), nil, as("keeper")...)
 				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
-			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...),
+			v.want(p.send(v.ctx, http.MethodGet, llama(ns, "another"), nil, as("keeper")...),
 				"a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil),
+			v.want(v.send(v.ctx, http.MethodGet, llama(ns, "guarded"), nil),
 				"what was refused has changed nothing: the llama is still there", http.StatusOK)
-			for _, path := range []string{llamas(here), llama(here, "guarded")} {
+			for _, path := range []string{llamas(ns), llama(ns, "guarded")} {
 				v.want(p.send(v.ctx, http.MethodGet, path, nil, as("foreigner")...),
 					"a Role for llamas of another API group and for FarmPods allows no llamas of this group: 403",
 					http.StatusForbidden)

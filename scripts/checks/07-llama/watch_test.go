@@ -189,27 +189,27 @@ func (v visit) now(namespace string) string {
 func watched() types.Feature {
 	return features.New("watch").
 		Assess("each change once", check.Assess(step(func(v visit) {
-			from := v.now(here)
+			from := v.now(ns)
 			query := "&resourceVersion=" + from
-			all, white := v.follow(llamas(here), query), v.follow(llamas(here), query+"&labelSelector=color%3Dwhite")
-			black := v.follow(llamas(here), query+"&fieldSelector=metadata.name%3Dw-black")
+			all, white := v.follow(llamas(ns), query), v.follow(llamas(ns), query+"&labelSelector=color%3Dwhite")
+			black := v.follow(llamas(ns), query+"&fieldSelector=metadata.name%3Dw-black")
 			defer black.cancel()
 			v.requireStarted(black)
-			tables, metadata := v.follow(llamas(here), query, "Accept", acceptTable), v.follow(llamas(here), query, "Accept", acceptPartial)
+			tables, metadata := v.follow(llamas(ns), query, "Accept", acceptTable), v.follow(llamas(ns), query, "Accept", acceptPartial)
 			defer tables.cancel()
 			defer metadata.cancel()
 			defer all.cancel()
 			defer white.cancel()
 			v.requireStarted(all)
 			v.requireStarted(white)
-			made := []map[string]any{v.make(here, labelled("w-white", "color", "white")), v.make(here, labelled("w-black", "color", "black"))}
+			created := []map[string]any{v.make(ns, labelled("w-white", "color", "white")), v.make(ns, labelled("w-black", "color", "black"))}
 			selects := v.selectsByName("w-black") // another check reports that it does not
-			v.make(there, labelled("w-there", "color", "white"))
-			v.change(here, "w-white", `{"spec":{"weight":77.5}}`)
-			v.change(here, "w-white", `{"metadata":{"labels":{"color":"grey"}}}`)
-			v.change(here, "w-black", `{"metadata":{"labels":{"color":"white"}}}`)
-			v.drop(here, "w-white")
-			v.drop(here, "w-black")
+			v.make(otherNS, labelled("w-there", "color", "white"))
+			v.change(ns, "w-white", `{"spec":{"weight":77.5}}`)
+			v.change(ns, "w-white", `{"metadata":{"labels":{"color":"grey"}}}`)
+			v.change(ns, "w-black", `{"metadata":{"labels":{"color":"white"}}}`)
+			v.drop(ns, "w-white")
+			v.drop(ns, "w-black")
 			wantAll := []string{
 				"ADDED w-white", "ADDED w-black", "MODIFIED w-white", "MODIFIED w-white", "MODIFIED w-black", "DELETED w-white", "DELETED w-black",
 			}
@@ -224,7 +224,7 @@ func watched() types.Feature {
 			}
 			// Other checks test the forms of a list.
 			served := func(accept, kind string) bool {
-				return textOf(v.send(v.ctx, http.MethodGet, llamas(here), nil, "Accept", accept).object(), "kind") == kind
+				return textOf(v.send(v.ctx, http.MethodGet, llamas(ns), nil, "Accept", accept).object(), "kind") == kind
 			}
 			if served(acceptTable, "Table") {
 				v.tables(tables, "w-white")
@@ -237,18 +237,18 @@ func watched() types.Feature {
 					}
 				}
 			}
-			shoes := v.follow(llamas(here), query+"&fieldSelector=spec.shoes%3D4")
+			shoes := v.follow(llamas(ns), query+"&fieldSelector=spec.shoes%3D4")
 			defer shoes.cancel()
 			if shoes.refused == nil || shoes.refused.code != http.StatusBadRequest {
 				v.Fail(v.t, "a watch with a field selector for a field that is not served answers 400", "it does not")
 			}
-			late := v.follow(llamas(here), query)
+			late := v.follow(llamas(ns), query)
 			defer late.cancel()
 			v.requireStarted(late)
 			events := v.take(late, len(wantAll))
 			v.saw(events, "a watch that begins later, from the same resourceVersion, sends", wantAll)
 			v.rising(from, events)
-			v.haveLlamas(events, made)
+			v.haveLlamas(events, created)
 			v.discoveryHas("watch")
 			v.tryWithdrawnRight()
 		}))).
@@ -256,11 +256,11 @@ func watched() types.Feature {
 			if !v.listsAll() {
 				return // another check reports that
 			}
-			v.make(here, labelled("w-first", "set", "w"))
+			v.make(ns, labelled("w-first", "set", "w"))
 			w := v.follow(llamas(""), "&labelSelector=set%3Dw")
 			defer w.cancel()
 			v.requireStarted(w)
-			v.make(there, labelled("w-second", "set", "w"))
+			v.make(otherNS, labelled("w-second", "set", "w"))
 			want := []string{"ADDED w-first", "ADDED w-second"}
 			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
 			zero := v.follow(llamas(""), "&resourceVersion=0&labelSelector=set%3Dw")
@@ -269,17 +269,17 @@ func watched() types.Feature {
 			v.saw(inOrder(v.take(zero, len(want))), "a watch with resourceVersion=0 sends what exists as ADDED", want)
 		}))).
 		Assess("a llama that a finalizer holds", check.Assess(step(func(v visit) {
-			from := v.now(here)
+			from := v.now(ns)
 			held := newLlama("w-held", 100, 1.5)
 			held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
-			made := v.send(v.ctx, http.MethodPost, llamas(here), held)
-			if made.code != http.StatusCreated || numberOf(made.object(), "metadata", "finalizers") == nil {
+			created := v.send(v.ctx, http.MethodPost, llamas(ns), held)
+			if created.code != http.StatusCreated || numberOf(created.object(), "metadata", "finalizers") == nil {
 				return // the server does not accept finalizers
 			}
-			v.drop(here, "w-held")
-			v.change(here, "w-held", `{"metadata":{"finalizers":null}}`)
-			v.make(here, newLlama("w-next", 100, 1.5))
-			w := v.follow(llamas(here), "&resourceVersion="+from)
+			v.drop(ns, "w-held")
+			v.change(ns, "w-held", `{"metadata":{"finalizers":null}}`)
+			v.make(ns, newLlama("w-next", 100, 1.5))
+			w := v.follow(llamas(ns), "&resourceVersion="+from)
 			defer w.cancel()
 			v.requireStarted(w)
 			var seen []event
@@ -306,10 +306,10 @@ const heldEvents = 6
 
 // haveLlamas fails the check unless each event of the check watch has its llama in the state of that moment, with its
 // uid and weight.
-func (v visit) haveLlamas(events []event, made []map[string]any) {
+func (v visit) haveLlamas(events []event, created []map[string]any) {
 	v.t.Helper()
 	for i, e := range events {
-		for _, object := range made {
+		for _, object := range created {
 			if nameOf(object) != nameOf(e.Object) {
 				continue
 			}
@@ -377,7 +377,7 @@ func (v visit) rising(from string, events []event) {
 	v.t.Helper()
 	last := from
 	for _, e := range events {
-		if !later(versionOf(e.Object), last) {
+		if !newerVersion(versionOf(e.Object), last) {
 			v.Fail(v.t, "each event's resourceVersion is later than that of the event before, also that of DELETED: a watch goes on from it",
 				fmt.Sprintf("%s has %q after %q", e, versionOf(e.Object), last))
 		}
@@ -385,9 +385,9 @@ func (v visit) rising(from string, events []event) {
 	}
 }
 
-// later reports whether one resourceVersion is later than another. They are decimal numbers since Kubernetes 1.35.
-// Others can only differ.
-func later(version, than string) bool {
+// newerVersion reports whether one resourceVersion is newer than another. They are decimal numbers since Kubernetes
+// 1.35. Others can only differ.
+func newerVersion(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
 	if errA != nil || errB != nil {

@@ -97,8 +97,8 @@ func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
 func children() types.Feature {
 	return features.New("a Lolcow has a Deployment and a Service").
 		Assess("of what its spec says", check.Assess(assess(func(v visit) {
-			c := v.penned()
-			v.victims() // for later checks
+			c := v.createInPaddock()
+			v.driftCows() // for later checks
 			v.foreigners()
 			v.Settle(v.ctx, v.t)
 			if wrong := v.herd.wrong(c); wrong != "" {
@@ -110,7 +110,7 @@ func children() types.Feature {
 func owner() types.Feature {
 	return features.New("a Lolcow is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
-			c := v.penned()
+			c := v.createInPaddock()
 			v.Settle(v.ctx, v.t) // an operator may write the owner references after the rest
 			deployment, _ := v.herd.deployment(c)
 			service, _ := v.herd.service(c)
@@ -157,7 +157,7 @@ func collected() types.Feature {
 			v.collect(c)
 			// With a finalizer of another controller, a deleted Lolcow stays for a while, and its children may be deleted before
 			// it.
-			d := v.penned()
+			d := v.createInPaddock()
 			v.keep(d)
 			defer v.release(d)
 			v.OK(v.t, "removing the children of "+d.Name, v.herd.Collect(v.ctx, d.object))
@@ -172,8 +172,8 @@ func (v visit) keep(c *cow) {
 	v.OK(v.t, "adding a finalizer", err)
 	v.remove(c)
 	v.EventuallyWithin(v.ctx, v.t, c.Name+" is being deleted", gonePatience, v.herd.Changed, func() (string, bool) {
-		object, there := v.herd.Get(c.NamespacedName)
-		return "it is not", there && object.GetDeletionTimestamp() != nil
+		object, exists := v.herd.Get(c.NamespacedName)
+		return "it is not", exists && object.GetDeletionTimestamp() != nil
 	})
 }
 
@@ -197,8 +197,8 @@ func (v visit) collect(c *cow) {
 func (v visit) gone(c *cow) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed, func() (string, bool) {
-		_, there := v.herd.Get(c.NamespacedName)
-		return "it is still there", !there
+		_, exists := v.herd.Get(c.NamespacedName)
+		return "it is still there", !exists
 	})
 }
 
@@ -226,7 +226,7 @@ func (v visit) staysGone(cows ...*cow) {
 			}
 			if n == most {
 				how := "has gone"
-				if _, there := v.herd.Get(c.NamespacedName); there {
+				if _, exists := v.herd.Get(c.NamespacedName); exists {
 					how = "is being deleted"
 				}
 				v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which %s", c.Name, how), left)

@@ -50,7 +50,7 @@ func (c *cow) portIsTaken(event corev1.Event) bool {
 func events() types.Feature {
 	return features.New("an Event says that a port is taken").
 		Assess("once", check.Assess(assess(func(v visit) {
-			taken := v.herd.taken
+			taken := v.herd.occupation
 			if taken == nil {
 				v.Fail(v.t, "the port was taken once", "it was not")
 			}
@@ -72,7 +72,7 @@ func events() types.Feature {
 				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), lines...)
 			}
 			taken.End()
-			v.herd.taken = nil
+			v.herd.occupation = nil
 		}))).
 		Assess("and only when the status says it", check.Assess(assess(visit.noEventBeforeTheStatus))).Feature()
 }
@@ -84,7 +84,7 @@ const leastRefused = 3
 // has changed yet.
 func (v visit) noEventBeforeTheStatus() {
 	v.t.Helper()
-	c := v.make(v.herd.draw(stable))
+	c := v.create(v.herd.draw(stable))
 	v.asSpecified(c)
 	v.idle(c)
 	end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable,
@@ -97,7 +97,7 @@ func (v visit) noEventBeforeTheStatus() {
 	v.OK(v.t, "registering a webhook", err)
 	defer end()
 	began := v.Audit.Now()
-	v.move(c, 1000+c.port%1000)
+	v.setPort(c, 1000+c.port%1000)
 	v.EventuallyWithin(v.ctx, v.t,
 		fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name),
 		statusPatience, v.Audit.Changed, func() (string, bool) {

@@ -20,7 +20,7 @@ import (
 // Lolcow was created.
 type foreign struct {
 	*workload.Foreign
-	of *cow
+	cow *cow
 	// reported is what the Lolcow reported about it at the end.
 	reported workload.Condition
 }
@@ -37,7 +37,7 @@ type foreigners struct {
 // cows returns the Lolcows of both kinds.
 func (f *foreigners) cows() (all []*cow) {
 	for _, one := range f.all {
-		all = append(all, one.of)
+		all = append(all, one.cow)
 	}
 	return append(all, f.owners...)
 }
@@ -63,7 +63,7 @@ func (v visit) foreigners() *foreigners {
 		f.all = append(f.all, v.foreignDeployment(f, h.draw(paddock), ownership))
 	}
 	for _, one := range f.all {
-		v.make(one.of)
+		v.create(one.cow)
 	}
 	h.foreigners = f
 	return f
@@ -78,7 +78,7 @@ func (v visit) ownersOf(f *foreigners, c *cow, ownership string) (owners []metav
 		owners, err = v.herd.ControlledByConfigMap(v.ctx, c.Namespace, "owner-of-"+c.Name)
 		v.OK(v.t, "making an owner", err)
 	case anothers:
-		other := v.make(v.herd.draw(c.Namespace))
+		other := v.create(v.herd.draw(c.Namespace))
 		f.owners = append(f.owners, other)
 		owners = workload.ControlledBy(other.object)
 	}
@@ -87,7 +87,7 @@ func (v visit) ownersOf(f *foreigners, c *cow, ownership string) (owners []metav
 
 func (v visit) foreignService(f *foreigners, c *cow, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.herd.ForeignService(v.ctx, v.Suite, c.NamespacedName, ownership, v.ownersOf(f, c, ownership))
+	created, err := v.herd.ForeignService(v.ctx, v.Suite, c.NamespacedName, ownership, v.ownersOf(f, c, ownership))
 	v.OK(v.t, "making a Service by hand", err)
 	if ownership == ownLabels {
 		edited, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), c.Name, func(s *corev1.Service) {
@@ -95,36 +95,36 @@ func (v visit) foreignService(f *foreigners, c *cow, ownership string) *foreign 
 			s.Spec.Selector = c.podLabels()
 		})
 		v.OK(v.t, "editing a Service by hand", err)
-		made.Is, made.Spec, made.Since = edited, edited.Spec, v.Audit.Now()
+		created.Is, created.Spec, created.Since = edited, edited.Spec, v.Audit.Now()
 	}
-	return &foreign{Foreign: made, of: c}
+	return &foreign{Foreign: created, cow: c}
 }
 
 // foreignDeployment creates a Deployment without Pods, which is available by definition.
 func (v visit) foreignDeployment(f *foreigners, c *cow, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, ownership, v.ownersOf(f, c, ownership))
+	created, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, ownership, v.ownersOf(f, c, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
 	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+c.Name, podPatience, v.herd.Changed, func() (string, bool) {
-		return v.herd.Steady(v.Suite, made)
+		return v.herd.Steady(v.Suite, created)
 	})
-	return &foreign{Foreign: made, of: c}
+	return &foreign{Foreign: created, cow: c}
 }
 
 // wrongSibling returns what is wrong with the child of a Lolcow whose other child's name is taken by a foreign object.
 // Empty: it matches the spec.
 func (h *herd) wrongSibling(f *foreign) string {
 	if f.Kind == "Deployment" {
-		service, wrong := h.service(f.of)
+		service, wrong := h.service(f.cow)
 		if wrong != "" {
 			return wrong
 		}
-		return workload.WrongService(&service, f.of.port, nil)
+		return workload.WrongService(&service, f.cow.port, nil)
 	}
-	deployment, wrong := h.deployment(f.of)
-	if wrong == "" && !greets(&deployment.Spec.Template.Spec, f.of.greeting) {
+	deployment, wrong := h.deployment(f.cow)
+	if wrong == "" && !greets(&deployment.Spec.Template.Spec, f.cow.greeting) {
 		wrong = fmt.Sprintf("the template of the Deployment %s does not have the greeting %q "+
-			"in an environment variable or an argument", deployment.Name, f.of.greeting)
+			"in an environment variable or an argument", deployment.Name, f.cow.greeting)
 	}
 	return wrong
 }
@@ -137,7 +137,7 @@ func (v visit) siblings(f *foreigners) {
 		if one.Kind == other {
 			other = "Deployment"
 		}
-		expected := fmt.Sprintf("%s is not the operator's, and the %s of %s is as its spec says", one, other, one.of.Name)
+		expected := fmt.Sprintf("%s is not the operator's, and the %s of %s is as its spec says", one, other, one.cow.Name)
 		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
 			wrong := v.herd.wrongSibling(one)
 			return wrong, wrong == ""
@@ -163,8 +163,8 @@ func foreignChild() types.Feature {
 			v.siblings(f)
 			v.untouched(f)
 			for _, one := range f.all {
-				v.say(one.of, v.herd.drawGreeting())
-				v.move(one.of, v.herd.ports.Draw())
+				v.setGreeting(one.cow, v.herd.drawGreeting())
+				v.setPort(one.cow, v.herd.ports.Draw())
 			}
 			v.siblings(f)
 			v.untouched(f)
@@ -187,12 +187,12 @@ func (v visit) free() bool {
 		return f != nil && f.freed
 	}
 	for _, one := range f.all {
-		if v.herd.Unlike(one.of.NamespacedName, one.of.object.GetGeneration(), blockedConditions(one)) != "" {
+		if v.herd.Unlike(one.cow.NamespacedName, one.cow.object.GetGeneration(), blockedConditions(one)) != "" {
 			return false
 		}
 	}
 	for _, one := range f.all {
-		if object, there := v.herd.Get(one.of.NamespacedName); there {
+		if object, exists := v.herd.Get(one.cow.NamespacedName); exists {
 			one.reported, _ = workload.ConditionOf(object, degradedType)
 		}
 		var err error
@@ -214,17 +214,17 @@ func foreignGone() types.Feature {
 			f.seen = true
 			if !v.free() {
 				for _, one := range f.all {
-					v.conditions(one.of, one.String()+" is not the operator's", statusPatience, blockedConditions(one)...)
+					v.conditions(one.cow, one.String()+" is not the operator's", statusPatience, blockedConditions(one)...)
 				}
 				v.free()
 			}
 			for _, one := range f.all {
-				v.asSpecifiedWithin(healPatience, one.of)
+				v.asSpecifiedWithin(healPatience, one.cow)
 				// Degraded stays True, because a quota forbids all Pods.
-				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.of.Name),
+				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.cow.Name),
 					statusPatience, v.herd.Changed, func() (string, bool) {
-						object, there := v.herd.Get(one.of.NamespacedName)
-						if !there {
+						object, exists := v.herd.Get(one.cow.NamespacedName)
+						if !exists {
 							return "the Lolcow is gone", false
 						}
 						is, _ := workload.ConditionOf(object, degradedType)

@@ -21,19 +21,19 @@ import (
 )
 
 // These are the namespaces of the checks. In the paddock, the stable and the corner a quota forbids all Pods. The
-// patients are in two namespaces, so that a Service that also selects the Pods of others is found by the check for
-// that, and not by chance by a check of pages.
+// failing Lolcows are in two namespaces, so that a Service that also selects the Pods of others is found by the check
+// for that, and not by chance by a check of pages.
 const (
-	meadow  = "lolcow-meadow"
-	sickbay = "lolcow-sickbay"
-	ward    = "lolcow-ward"
-	paddock = "lolcow-paddock"
-	stable  = "lolcow-stable"
-	corner  = "lolcow-corner"
-	barn    = "lolcow-barn" // Pods are created, and never start
+	meadow           = "lolcow-meadow"
+	sickbay          = "lolcow-sickbay"
+	ward             = "lolcow-ward"
+	paddock          = "lolcow-paddock"
+	stable           = "lolcow-stable"
+	corner           = "lolcow-corner"
+	pendingNamespace = "lolcow-barn" // Pods are created, and never start
 )
 
-var spaces = []string{meadow, sickbay, ward, paddock, stable, corner, barn}
+var allNamespaces = []string{meadow, sickbay, ward, paddock, stable, corner, pendingNamespace}
 
 // herd holds all Lolcows of the run.
 type herd struct {
@@ -42,19 +42,19 @@ type herd struct {
 	ports  *workload.Ports
 	names  int
 	// first is a Lolcow with a page for the checks that need one. Nil: there is none, or a failed check has changed it.
-	first *exhibit
-	// patients are Lolcows for a later check, started with the first one.
-	patients *patients
-	// fortuneCow is a Lolcow without a greeting, and calm is one that no check changes. Nil: there is none.
-	fortuneCow, calm *cow
-	// victims are Lolcows whose children are deleted and edited by hand. Empty: there are none.
-	victims []*cow
+	first *pageCow
+	// failingCows are Lolcows for a later check, started with the first one.
+	failingCows *failingCows
+	// fortuneCow is a Lolcow without a greeting, and unchangedCow is one that no check changes. Nil: there is none.
+	fortuneCow, unchangedCow *cow
+	// driftCows are Lolcows whose children are deleted and edited by hand. Empty: there are none.
+	driftCows []*cow
 	// foreigners are Lolcows whose children's names are taken by foreign objects. Nil: there are none.
 	foreigners *foreigners
-	// dirty means that the running check has not ended yet.
-	dirty bool
-	// taken is a Lolcow whose port another Service has, or had. Nil: there is none.
-	taken *occupation
+	// checkRunning means that the running check has not ended yet.
+	checkRunning bool
+	// occupation is a Lolcow whose port another Service has, or had. Nil: there is none.
+	occupation *occupation
 	// restarted is the result of a restart of the operator. Nil: there was none yet.
 	restarted *restarted
 	// orphan is a deleted Lolcow whose orphaned children the garbage collector must delete. Nil: there is none.
@@ -75,12 +75,12 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 	if h.ports, err = h.FreePorts(ctx, h.random); err != nil {
 		return nil, err
 	}
-	for _, name := range spaces {
+	for _, name := range allNamespaces {
 		if err := h.Namespace(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-	if err := h.HoldPods(ctx, barn); err != nil {
+	if err := h.HoldPods(ctx, pendingNamespace); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{paddock, stable, corner} {
@@ -136,22 +136,22 @@ func (c *cow) New() *unstructured.Unstructured {
 // cleanUp deletes the remains of a check, except what later checks need if the check has ended. It deletes children as
 // well, including those without an owner.
 func (h *herd) cleanUp(ctx context.Context) error {
-	if h.dirty {
-		h.first, h.patients, h.fortuneCow, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
-		if h.taken != nil {
-			h.taken.End()
-			h.taken = nil
+	if h.checkRunning {
+		h.first, h.failingCows, h.fortuneCow, h.unchangedCow, h.driftCows, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
+		if h.occupation != nil {
+			h.occupation.End()
+			h.occupation = nil
 		}
 	}
-	h.dirty = false
-	kept := append(h.withPods(), h.victims...)
-	for _, c := range []*cow{h.fortuneCow, h.calm} {
+	h.checkRunning = false
+	kept := append(h.withPods(), h.driftCows...)
+	for _, c := range []*cow{h.fortuneCow, h.unchangedCow} {
 		if c != nil {
 			kept = append(kept, c)
 		}
 	}
-	if h.taken != nil {
-		kept = append(kept, h.taken.cow)
+	if h.occupation != nil {
+		kept = append(kept, h.occupation.cow)
 	}
 	if h.foreigners != nil {
 		kept = append(kept, h.foreigners.cows()...)
@@ -162,12 +162,12 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	stays := func(name types.NamespacedName) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.NamespacedName == name })
 	}
-	if err := h.Remove(ctx, stays, spaces...); err != nil {
+	if err := h.Remove(ctx, stays, allNamespaces...); err != nil {
 		return err
 	}
 	// In a namespace with a kept Lolcow, the children stay. The owners of other children are gone, or the next check of a
 	// namespace without kept Lolcows finds them.
-	emptied := slices.DeleteFunc(slices.Clone(spaces), func(namespace string) bool {
+	emptied := slices.DeleteFunc(slices.Clone(allNamespaces), func(namespace string) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace })
 	})
 	return h.RemoveChildren(ctx, func(name types.NamespacedName) bool {
@@ -188,14 +188,14 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		h := herdOf(ctx)
-		h.dirty = true
+		h.checkRunning = true
 		step(visit{Check: c, ctx: ctx, t: t, herd: h})
-		h.dirty = false
+		h.checkRunning = false
 	}
 }
 
-// make creates a cow.
-func (v visit) make(c *cow) *cow {
+// create creates a cow.
+func (v visit) create(c *cow) *cow {
 	v.t.Helper()
 	object, err := v.herd.Create(v.ctx, c.New())
 	v.OK(v.t, "creating a Lolcow", err)
@@ -203,10 +203,10 @@ func (v visit) make(c *cow) *cow {
 	return c
 }
 
-// penned creates a cow where no Pod runs, and waits until its children are correct.
-func (v visit) penned() *cow {
+// createInPaddock creates a cow where no Pod runs, and waits until its children are correct.
+func (v visit) createInPaddock() *cow {
 	v.t.Helper()
-	c := v.make(v.herd.draw(paddock))
+	c := v.create(v.herd.draw(paddock))
 	v.asSpecified(c)
 	return c
 }
@@ -219,13 +219,13 @@ func (v visit) patch(c *cow, patch string) {
 	c.object = object
 }
 
-func (v visit) say(c *cow, greeting string) {
+func (v visit) setGreeting(c *cow, greeting string) {
 	v.t.Helper()
 	c.greeting = greeting
 	v.patch(c, fmt.Sprintf(`{"spec":{"greeting":%q}}`, greeting))
 }
 
-func (v visit) move(c *cow, port int32) {
+func (v visit) setPort(c *cow, port int32) {
 	v.t.Helper()
 	c.port = port
 	v.patch(c, fmt.Sprintf(`{"spec":{"port":%d}}`, port))
@@ -239,9 +239,9 @@ func (v visit) remove(c *cow) {
 // needsNode ends the run without a grade if no Pod can run.
 func (v visit) needsNode() {
 	v.t.Helper()
-	there, err := v.herd.AwaitNode(v.ctx)
+	exists, err := v.herd.AwaitNode(v.ctx)
 	v.OK(v.t, "waiting for the node", err)
-	if !there {
+	if !exists {
 		v.Prevented(v.t, workload.NoNode)
 	}
 }
@@ -257,8 +257,9 @@ const (
 // pagePoll is the interval between two requests for a page, because nothing reports its changes.
 const pagePoll = 100 * time.Millisecond
 
-// asks requests the page of a cow until its content is as wanted. err is a *workload.ClosedError if no server answers.
-func (v visit) asks(expected string, c *cow, wanted func(text string, err error) (observed string, ok bool)) {
+// awaitPage requests the page of a cow until its content is as wanted. err is a *workload.ClosedError if no server
+// answers.
+func (v visit) awaitPage(expected string, c *cow, wanted func(text string, err error) (observed string, ok bool)) {
 	v.t.Helper()
 	began := time.Now()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
@@ -279,10 +280,10 @@ func (v visit) asks(expected string, c *cow, wanted func(text string, err error)
 	}
 }
 
-// shows waits until the page of a cow shows its greeting.
-func (v visit) shows(c *cow) {
+// awaitGreeting waits until the page of a cow shows its greeting.
+func (v visit) awaitGreeting(c *cow) {
 	v.t.Helper()
-	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting),
+	v.awaitPage(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting),
 		c, func(text string, err error) (string, bool) {
 			if err != nil {
 				return err.Error(), false
@@ -291,8 +292,8 @@ func (v visit) shows(c *cow) {
 		})
 }
 
-// open waits until a server answers at a port. On a busy machine a single request may get no answer in time.
-func (v visit) open(c *cow) {
+// awaitOpen waits until a server answers at a port. On a busy machine a single request may get no answer in time.
+func (v visit) awaitOpen(c *cow) {
 	v.t.Helper()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
 		listens, why, err := v.herd.Listens(v.ctx, c.port)
@@ -306,8 +307,8 @@ func (v visit) open(c *cow) {
 	}
 }
 
-// closed waits until no server answers at a port.
-func (v visit) closed(port int32) {
+// awaitClosed waits until no server answers at a port.
+func (v visit) awaitClosed(port int32) {
 	v.t.Helper()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
 		listens, _, err := v.herd.Listens(v.ctx, port)
@@ -341,52 +342,52 @@ func speech(page string) string {
 	return strings.Join(lines, " ")
 }
 
-// begin creates the Lolcows with pages and Pods, if a Pod can run. After the first page was seen, it continues as soon
-// as possible: with the next greeting of that page, with a Lolcow without a greeting, and with the failures of the
-// patients. All of this takes time, in which other checks run that do not count the operator's requests.
-func (v visit) begin() {
+// prepare creates the Lolcows with pages and Pods, if a Pod can run. After the first page was seen, it continues as
+// soon as possible: with the next greeting of that page, with a Lolcow without a greeting, and with the failures of
+// failingCows. All of this takes time, in which other checks run that do not count the operator's requests.
+func (v visit) prepare() {
 	v.t.Helper()
 	h := v.herd
 	v.free()
 	if h.first != nil && h.first.shown {
-		v.regreet()
+		v.changeGreeting()
 		v.fortuneCow()
-		v.admit()
+		v.makeFail()
 	}
 	if h.first != nil || !h.RunsPods() {
 		return
 	}
-	h.first = &exhibit{cow: v.make(h.draw(meadow))}
+	h.first = &pageCow{cow: v.create(h.draw(meadow))}
 	tricky := h.draw(sickbay)
 	tricky.greeting = h.drawTricky()
-	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(ward))}
+	h.failingCows = &failingCows{image: v.create(tricky), crash: v.create(h.draw(ward))}
 }
 
 // served returns the first Lolcow of the herd, whose page is served.
 func (v visit) served() *cow {
 	v.t.Helper()
 	v.needsNode()
-	v.begin()
+	v.prepare()
 	if first := v.herd.first; !first.shown {
 		v.asSpecified(first.cow)
-		v.shows(first.cow)
+		v.awaitGreeting(first.cow)
 		first.shown = true
 	}
 	return v.herd.first.cow
 }
 
-// exhibit is a Lolcow whose page is checked.
-type exhibit struct {
+// pageCow is a Lolcow whose page is checked.
+type pageCow struct {
 	*cow
-	// shown means that the page was seen, and regreeted that the Lolcow has got another greeting since.
-	shown, regreeted bool
+	// shown means that the page was seen, and greetingChanged that the Lolcow has got another greeting since.
+	shown, greetingChanged bool
 }
 
-// patients are two Lolcows whose Pods will fail. The greeting of image contains special characters.
-type patients struct {
+// failingCows are two Lolcows whose Pods will fail. The greeting of image contains special characters.
+type failingCows struct {
 	image, crash *cow
-	// admitted means that the Pods of both fail.
-	admitted bool
+	// failing means that the Pods of both fail.
+	failing bool
 }
 
 // withPods returns the Lolcows whose Pods run, or will run.
@@ -394,8 +395,8 @@ func (h *herd) withPods() (all []*cow) {
 	if h.first != nil {
 		all = append(all, h.first.cow)
 	}
-	if h.patients != nil {
-		all = append(all, h.patients.image, h.patients.crash)
+	if h.failingCows != nil {
+		all = append(all, h.failingCows.image, h.failingCows.crash)
 	}
 	return all
 }

@@ -82,7 +82,7 @@ func roleSuffices() types.Feature {
 	return features.New("the role is enough").
 		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).
 		Assess("for owner references that block the deletion of the owner", check.Assess(assess(func(v visit) {
-			c := v.penned()
+			c := v.createInPaddock()
 			deployment, _ := v.herd.deployment(c)
 			service, _ := v.herd.service(c)
 			may, err := v.herd.MayReference(v.ctx, v.OperatorUser(), c.NamespacedName, &deployment, &service)

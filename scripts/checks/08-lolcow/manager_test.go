@@ -30,12 +30,12 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// madeName is the name, or the prefix of the name, of the objects that the checks of the manager create. Their label is
-// used to find and remove them.
-const madeName = "lolcow-checks"
+// objectName is the name, or the prefix of the name, of the objects that the checks of the manager create. Their label
+// is used to find and remove them.
+const objectName = "lolcow-checks"
 
-func made(namespace string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: madeName, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}}
+func objectMeta(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: objectName, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}}
 }
 
 // account returns the namespace and the name of the operator's ServiceAccount.
@@ -85,7 +85,7 @@ func (v visit) roleOf(file string) []rbacv1.PolicyRule {
 // grant gives an account a role for the whole cluster.
 func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
 	v.t.Helper()
-	name := made("")
+	name := objectMeta("")
 	name.Name += "-" + to.Name
 	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
 	v.OK(v.t, "making a role", ignoreAlreadyExists(err))
@@ -104,7 +104,7 @@ func withdraw(ctx context.Context, h *herd) error {
 		return fmt.Errorf("asking for bindings: %w", err)
 	}
 	for _, binding := range bindings.Items {
-		if !strings.HasPrefix(binding.Name, madeName+"-") {
+		if !strings.HasPrefix(binding.Name, objectName+"-") {
 			continue
 		}
 		err = errors.Join(err, workload.IgnoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
@@ -144,7 +144,7 @@ const (
 func leader() types.Feature {
 	return features.New("of two operators one works").
 		Assess("while another one holds the Lease, it waits", check.Assess(assess(func(v visit) {
-			v.begin()
+			v.prepare()
 			v.asSpecified(v.herd.withPods()...) // their Pods start while the operator waits for its Lease, which takes some seconds
 			account := v.account()
 			flags := []string{"--leader-elect", "--leader-election-namespace=" + account.Namespace}
@@ -181,7 +181,7 @@ func leader() types.Feature {
 				leasePatience, v.Audit.Changed, func() (string, bool) {
 					return "it has not", len(asks(again)) > 0
 				})
-			c := v.make(v.herd.draw(paddock))
+			c := v.create(v.herd.draw(paddock))
 			v.Pause(v.ctx, v.t, idle)
 			if left, none := v.herd.left(c); !none {
 				v.Fail(v.t, fmt.Sprintf("while another operator holds the Lease nothing is made for %s", c.Name), left)

@@ -128,10 +128,10 @@ var states = map[string]string{"available": availableType, "progressing": progre
 
 // counts returns how the gauge differs from the Lolcows. Empty: it does not.
 func (h *herd) counts(body string) (wrong string) {
-	for state, of := range states {
-		is, there := gaugeValue(body, state)
-		if want := h.count(of); !there || is != want {
-			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of)
+	for state, condition := range states {
+		is, exists := gaugeValue(body, state)
+		if want := h.count(condition); !exists || is != want {
+			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, exists, want, condition)
 		}
 	}
 	return ""
@@ -170,10 +170,10 @@ func (v visit) scrapes(expected string, scrape func() (code int, body string, er
 }
 
 // count returns how many Lolcows have a condition that is True.
-func (h *herd) count(of string) (n float64) {
-	for _, name := range h.All(spaces...) {
-		if object, there := h.Get(name); there {
-			if is, _ := workload.ConditionOf(object, of); is.Status == "True" {
+func (h *herd) count(condition string) (n float64) {
+	for _, name := range h.All(allNamespaces...) {
+		if object, exists := h.Get(name); exists {
+			if is, _ := workload.ConditionOf(object, condition); is.Status == "True" {
 				n++
 			}
 		}
@@ -187,8 +187,8 @@ func gauge() types.Feature {
 			token := v.scraper()
 			stranger, _ := v.token("lolcow-stranger")
 			scraped := v.serveMetrics()
-			cows := []*cow{v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock))}
-			fine := v.make(v.herd.draw(paddock))
+			cows := []*cow{v.create(v.herd.draw(paddock)), v.create(v.herd.draw(paddock))}
+			fine := v.create(v.herd.draw(paddock))
 			v.asSpecified(fine)
 			v.idle(fine) // its state differs from that of the others
 			scrape := func() (int, string, error) { return scraped(token) }

@@ -36,11 +36,11 @@ import (
 // namespacedFolder is the kustomization that deploys the operator for one namespace.
 const namespacedFolder = "config/namespaced"
 
-// lay copies a kustomization of the submission, with all its parts, into a folder. It copies a kustomization that
-// includes itself only once.
-func (v visit) lay(from, into string) {
+// copyKustomization copies a kustomization of the submission, with all its parts, into a folder. It copies a
+// kustomization that includes itself only once.
+func (v visit) copyKustomization(folder, target string) {
 	v.t.Helper()
-	if _, err := os.Stat(filepath.Join(into, filepath.FromSlash(from), "kustomization.yaml")); err == nil {
+	if _, err := os.Stat(filepath.Join(target, filepath.FromSlash(folder), "kustomization.yaml")); err == nil {
 		return
 	}
 	expected := namespacedFolder + " can be put together by kustomize, from files of the submission"
@@ -54,7 +54,7 @@ func (v visit) lay(from, into string) {
 			v.Fail(v.t, expected, "there is no "+file)
 		}
 		v.OK(v.t, "reading "+file, err)
-		to := filepath.Join(into, filepath.FromSlash(file))
+		to := filepath.Join(target, filepath.FromSlash(file))
 		v.OK(v.t, "making a folder", os.MkdirAll(filepath.Dir(to), 0o750))
 		v.OK(v.t, "writing "+file, os.WriteFile(to, content, 0o600))
 		return content
@@ -63,20 +63,20 @@ func (v visit) lay(from, into string) {
 		Resources []string
 		Patches   []struct{ Path string }
 	}
-	file := path.Join(from, "kustomization.yaml")
+	file := path.Join(folder, "kustomization.yaml")
 	if err := yaml.Unmarshal(copied(file), &parts); err != nil {
 		v.Fail(v.t, expected, file+": "+err.Error())
 	}
 	for _, patch := range parts.Patches {
 		if patch.Path != "" {
-			copied(path.Join(from, patch.Path))
+			copied(path.Join(folder, patch.Path))
 		}
 	}
 	for _, resource := range parts.Resources {
-		if of := path.Join(from, resource); path.Ext(of) == ".yaml" || path.Ext(of) == ".yml" {
-			copied(of)
+		if part := path.Join(folder, resource); path.Ext(part) == ".yaml" || path.Ext(part) == ".yml" {
+			copied(part)
 		} else {
-			v.lay(of, into)
+			v.copyKustomization(part, target)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 		v.Skip(v.t, "there is no kubectl, which puts manifests together")
 	}
 	folder := v.t.TempDir()
-	v.lay(namespacedFolder, folder)
+	v.copyKustomization(namespacedFolder, folder)
 	ctx, cancel := context.WithTimeoutCause(v.ctx, kustomizeTimeout, fmt.Errorf("kustomize took longer than %s", kustomizeTimeout))
 	defer cancel()
 	command := exec.CommandContext(ctx, v.Kubectl, "kubectl", "kustomize", filepath.Join(folder, filepath.FromSlash(namespacedFolder)))
@@ -154,16 +154,16 @@ func (v visit) givesARole() {
 	works := false
 	for name, binding := range bindings {
 		role := roles[binding.RoleRef.Kind+" "+binding.RoleRef.Name]
-		of := func(groups ...string) func(rbacv1.PolicyRule) bool {
+		inGroups := func(groups ...string) func(rbacv1.PolicyRule) bool {
 			return func(rule rbacv1.PolicyRule) bool {
 				return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(groups, group) })
 			}
 		}
 		if !strings.HasPrefix(name, "ClusterRoleBinding ") {
-			works = works || slices.ContainsFunc(role.Rules, of(kind.Group)) && slices.ContainsFunc(role.Rules, of("apps"))
+			works = works || slices.ContainsFunc(role.Rules, inGroups(kind.Group)) && slices.ContainsFunc(role.Rules, inGroups("apps"))
 			continue
 		}
-		asks := of("authentication.k8s.io", "authorization.k8s.io")
+		asks := inGroups("authentication.k8s.io", "authorization.k8s.io")
 		if len(role.Rules) == 0 || slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return !asks(rule) }) {
 			v.Fail(v.t, expected, fmt.Sprintf("it has the %s, which gives the %s %s in all namespaces",
 				name, binding.RoleRef.Kind, binding.RoleRef.Name))
@@ -191,7 +191,7 @@ func namespaced() types.Feature {
 				if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
 					continue
 				}
-				local := made(paddock)
+				local := objectMeta(paddock)
 				local.Name += "-" + binding.Name
 				_, err := v.herd.Client.RbacV1().RoleBindings(paddock).Create(v.ctx, &rbacv1.RoleBinding{
 					ObjectMeta: local, Subjects: binding.Subjects, RoleRef: binding.RoleRef,
@@ -204,7 +204,7 @@ func namespaced() types.Feature {
 			token := v.scraper()
 			began := v.Audit.Now()
 			scraped := v.serveMetrics("--namespace="+paddock, "--image="+otherImage)
-			inside, outside := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(stable))
+			inside, outside := v.create(v.herd.draw(paddock)), v.create(v.herd.draw(stable))
 			expected := fmt.Sprintf("with --namespace=%s the operator asks about that namespace only, where it has its rights", paddock)
 			everywhere := func() []audit.Event {
 				return v.Audit.Since(began, v.ByOperator().And(func(e audit.Event) bool {
@@ -241,7 +241,7 @@ func namespaced() types.Feature {
 				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}
 				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
 				problems = append(problems, ignoreAlreadyExists(err),
-					workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
+					workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, objectName+"-"+binding.Name, deleteNow)))
 			}
 			return errors.Join(append(problems, withdraw(ctx, h), c.Operator.Start(ctx))...)
 		})).Feature()

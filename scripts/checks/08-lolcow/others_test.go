@@ -24,8 +24,8 @@ import (
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
-			v.begin()
-			c := v.penned()
+			v.prepare()
+			c := v.createInPaddock()
 			deployment, _ := v.herd.deployment(c)
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
 			replicas := int32(2 + v.herd.random.IntN(3)) //nolint:gosec // it is below 5
@@ -90,7 +90,7 @@ func othersFields() types.Feature {
 					"of which others have set only what is not the operator's", c.Name),
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
-			v.say(c, v.herd.drawGreeting())
+			v.setGreeting(c, v.herd.drawGreeting())
 			v.Eventually(v.ctx, v.t, expected+", also when the greeting changes", v.herd.Changed, stays)
 			v.Settle(v.ctx, v.t)
 			if observed, ok := stays(); !ok {

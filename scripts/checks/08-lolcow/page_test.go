@@ -30,18 +30,18 @@ func greeting() types.Feature {
 	return features.New("a new greeting is rolled out").
 		Assess("and the page says it", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.regreet()
+			v.changeGreeting()
 			v.asSpecified(c)
-			v.shows(c)
+			v.awaitGreeting(c)
 		}))).Feature()
 }
 
-// regreet gives the Lolcow whose page was seen a new greeting, once. The rollout happens while other checks run.
-func (v visit) regreet() {
+// changeGreeting gives the Lolcow whose page was seen a new greeting, once. The rollout happens while other checks run.
+func (v visit) changeGreeting() {
 	v.t.Helper()
-	if first := v.herd.first; !first.regreeted {
-		v.say(first.cow, v.herd.drawGreeting())
-		first.regreeted = true
+	if first := v.herd.first; !first.greetingChanged {
+		v.setGreeting(first.cow, v.herd.drawGreeting())
+		first.greetingChanged = true
 	}
 }
 
@@ -56,23 +56,23 @@ func anyGreeting() types.Feature {
 	return features.New("a greeting is shown letter by letter").
 		Assess("whatever it is made of", check.Assess(assess(func(v visit) {
 			v.served()
-			v.shows(v.herd.patients.image)
+			v.awaitGreeting(v.herd.failingCows.image)
 			// A page of plain text does not show where a greeting begins and ends. The Deployment does.
 			blanks := v.herd.draw(paddock)
 			blanks.greeting = "  " + blanks.greeting + "\t \n"
-			v.make(blanks)
+			v.create(blanks)
 			v.asSpecified(blanks)
 		}))).Feature()
 }
 
 // fortuneCow returns a Lolcow without a greeting. Its Pod starts while other checks run. When its page is requested,
-// the patient of the ward is gone.
+// the failing Lolcow of the ward is gone.
 func (v visit) fortuneCow() *cow {
 	v.t.Helper()
 	if v.herd.fortuneCow == nil {
 		c := v.herd.draw(ward)
 		c.greeting = ""
-		v.herd.fortuneCow = v.make(c)
+		v.herd.fortuneCow = v.create(c)
 	}
 	return v.herd.fortuneCow
 }
@@ -84,7 +84,7 @@ func fortune() types.Feature {
 			c := v.fortuneCow()
 			v.asSpecified(c)
 			first := ""
-			v.asks(c.Name+" has no greeting, and its page tells a fortune", c, func(text string, err error) (string, bool) {
+			v.awaitPage(c.Name+" has no greeting, and its page tells a fortune", c, func(text string, err error) (string, bool) {
 				if err != nil {
 					return err.Error(), false
 				}
@@ -99,7 +99,7 @@ func fortune() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, first),
 					"the operator has changed the template of the Deployment, so that another Pod is rolled out")
 			}
-			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, first),
+			v.awaitPage(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, first),
 				c, func(text string, err error) (string, bool) {
 					if err != nil {
 						return err.Error(), false
@@ -117,7 +117,7 @@ func (v visit) sameFortune() {
 	v.t.Helper()
 	c := v.herd.draw(paddock)
 	c.greeting = ""
-	v.make(c)
+	v.create(c)
 	v.asSpecified(c)
 	v.done(c, doneSoon)
 	containers := func() []corev1.Container {
@@ -129,12 +129,12 @@ func (v visit) sameFortune() {
 		what string
 		make func()
 	}{
-		{"its port has changed", func() { v.move(c, v.herd.ports.Draw()) }},
-		{"its port has changed twice", func() { v.move(c, v.herd.ports.Draw()) }},
-		{"its port has changed three times", func() { v.move(c, v.herd.ports.Draw()) }},
+		{"its port has changed", func() { v.setPort(c, v.herd.ports.Draw()) }},
+		{"its port has changed twice", func() { v.setPort(c, v.herd.ports.Draw()) }},
+		{"its port has changed three times", func() { v.setPort(c, v.herd.ports.Draw()) }},
 		{"it has got a label", func() { v.patch(c, `{"metadata":{"labels":{"table":"4"}}}`) }},
 		{"it has had a greeting for a while", func() {
-			v.say(c, v.herd.drawGreeting())
+			v.setGreeting(c, v.herd.drawGreeting())
 			v.asSpecified(c)
 			c.greeting = ""
 			v.patch(c, `{"spec":{"greeting":null}}`)
@@ -154,20 +154,20 @@ func (v visit) sameFortune() {
 	}
 }
 
-// calm returns a Lolcow of the paddock that no check changes.
-func (v visit) calm() *cow {
+// unchangedCow returns a Lolcow of the paddock that no check changes.
+func (v visit) unchangedCow() *cow {
 	v.t.Helper()
-	if v.herd.calm == nil {
-		v.herd.calm = v.make(v.herd.draw(paddock))
+	if v.herd.unchangedCow == nil {
+		v.herd.unchangedCow = v.create(v.herd.draw(paddock))
 	}
-	return v.herd.calm
+	return v.herd.unchangedCow
 }
 
 // restarted is the result of a restart of the operator: its writes about a Lolcow that was correct, and the Lolcows
 // that had changed in the meantime.
 type restarted struct {
 	since   audit.Mark
-	of      *cow
+	cow     *cow
 	writes  []audit.Event
 	changed []*cow
 }
@@ -175,25 +175,25 @@ type restarted struct {
 // restart restarts the operator, waits until it is at rest, and stores the result for the check restart.
 func (v visit) restart() {
 	v.t.Helper()
-	c := v.calm()
-	a, b, fresh := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock)), v.herd.draw(paddock)
-	lost := v.make(v.herd.draw(paddock))
+	c := v.unchangedCow()
+	a, b, fresh := v.create(v.herd.draw(paddock)), v.create(v.herd.draw(paddock)), v.herd.draw(paddock)
+	lost := v.create(v.herd.draw(paddock))
 	v.asSpecified(c, a, b, lost)
 	v.idle(lost)
 	v.done(c, doneWindow)
 	since := v.Audit.Now()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	v.loseChildren(lost)
-	v.say(a, v.herd.drawGreeting())
-	v.move(b, v.herd.ports.Draw())
+	v.setGreeting(a, v.herd.drawGreeting())
+	v.setPort(b, v.herd.ports.Draw())
 	page, _ := v.herd.service(a)
 	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(a.Namespace).Delete(v.ctx, page.Name, deleteNow))
-	v.make(fresh)
+	v.create(fresh)
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 	v.started(began, a, b, fresh)
 	v.herd.restarted = &restarted{
-		since: since, of: c, changed: []*cow{a, b, fresh, lost},
+		since: since, cow: c, changed: []*cow{a, b, fresh, lost},
 		writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 			return e.Resource != "leases" && e.Name == c.Name
 		})),
@@ -264,18 +264,18 @@ func portMoves() types.Feature {
 		Assess("and the old one is closed", check.Assess(assess(func(v visit) {
 			c := v.served()
 			old := c.port
-			v.open(c)
-			v.move(c, v.herd.ports.Draw())
+			v.awaitOpen(c)
+			v.setPort(c, v.herd.ports.Draw())
 			v.asSpecified(c)
-			v.shows(c)
-			v.closed(old)
+			v.awaitGreeting(c)
+			v.awaitClosed(old)
 		}))).Feature()
 }
 
 func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
-			c := v.calm()
+			c := v.unchangedCow()
 			v.asSpecified(c)
 			v.forbidden(c)               // otherwise the operator still has to report it
 			if v.herd.restarted != nil { // since then it was at rest, except for the deleted Lolcows of the check fortune
@@ -310,14 +310,14 @@ func restart() types.Feature {
 				v.restart()
 			}
 			if is := v.herd.restarted; len(is.writes) > 0 {
-				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.of.Name),
+				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.cow.Name),
 					fmt.Sprintf("it sent %d writes", len(is.writes)), audit.Lines(is.writes)...)
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
 			v.BeganAt(v.herd.restarted.since)
 			v.asSpecified(v.herd.restarted.changed...)
-			v.herd.restarted, v.herd.calm = nil, nil // no check after this one needs them
+			v.herd.restarted, v.herd.unchangedCow = nil, nil // no check after this one needs them
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// Later checks need the operator, whatever the result of this one is.

@@ -37,47 +37,47 @@ const (
 
 var allTypes = []string{availableType, progressingType, degradedType}
 
-// held is a Lolcow of the barn whose Pods no kubelet runs. The check writes their status.
-type held struct {
+// pendingCow is a Lolcow of pendingNamespace whose Pods no kubelet runs. The check writes their status.
+type pendingCow struct {
 	visit
 	*cow
 	pods []corev1.Pod
-	// sick is the number of the failing Pod.
-	sick      int
+	// failing is the number of the failing Pod.
+	failing   int
 	recording *workload.Recording
 }
 
-// inBarn creates a Lolcow in the barn, with a container and an init container of another client. These request more
-// than any node has, so no Pod starts, whatever the operator's own container requests.
-func (v visit) inBarn() *held {
+// createPending creates a Lolcow in pendingNamespace, with a container and an init container of another client. These
+// request more than any node has, so no Pod starts, whatever the operator's own container requests.
+func (v visit) createPending() *pendingCow {
 	v.t.Helper()
-	h := &held{visit: v, cow: v.make(v.herd.draw(barn))}
-	v.asSpecified(h.cow)
-	much := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}}
-	v.editDeployment(h.cow, func(d *appsv1.Deployment) {
+	p := &pendingCow{visit: v, cow: v.create(v.herd.draw(pendingNamespace))}
+	v.asSpecified(p.cow)
+	unschedulable := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}}
+	v.editDeployment(p.cow, func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		pod.InitContainers = append(pod.InitContainers, corev1.Container{Name: initializer, Image: sunscreenImage, Resources: much})
-		pod.Containers = append(pod.Containers, corev1.Container{Name: sidecar, Image: missingImage, Resources: much})
+		pod.InitContainers = append(pod.InitContainers, corev1.Container{Name: initializer, Image: sunscreenImage, Resources: unschedulable})
+		pod.Containers = append(pod.Containers, corev1.Container{Name: sidecar, Image: missingImage, Resources: unschedulable})
 	})
-	h.awaitPods(1)
-	return h
+	p.awaitPods(1)
+	return p
 }
 
 // awaitPods waits until there are so many Pods with the other client's container that have not failed.
-func (h *held) awaitPods(want int) {
-	h.t.Helper()
-	for wait := h.NewWait(podPatience, 2*podPatience); ; h.Pause(h.ctx, h.t, pagePoll/2) {
-		deployment, _ := h.herd.deployment(h.cow)
-		pods, err := h.herd.PodsOf(h.ctx, &deployment)
-		h.OK(h.t, "asking for the Pods", err)
-		h.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasSidecar(pod) || pod.Status.Phase == corev1.PodFailed })
-		if len(h.pods) == want {
+func (p *pendingCow) awaitPods(want int) {
+	p.t.Helper()
+	for wait := p.NewWait(podPatience, 2*podPatience); ; p.Pause(p.ctx, p.t, pagePoll/2) {
+		deployment, _ := p.herd.deployment(p.cow)
+		pods, err := p.herd.PodsOf(p.ctx, &deployment)
+		p.OK(p.t, "asking for the Pods", err)
+		p.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasSidecar(pod) || pod.Status.Phase == corev1.PodFailed })
+		if len(p.pods) == want {
 			return
 		}
-		if why := wait.Over(h.ctx); why != "" {
-			h.Fail(h.t, fmt.Sprintf("the Deployment of %s has %s with the container %s, which another client has added",
-				h.Name, workload.Counted(want, "Pod"), sidecar),
-				fmt.Sprintf("it has %s, of which %d have that container (%s)", workload.Counted(len(pods), "Pod"), len(h.pods), why))
+		if why := wait.Over(p.ctx); why != "" {
+			p.Fail(p.t, fmt.Sprintf("the Deployment of %s has %s with the container %s, which another client has added",
+				p.Name, workload.Counted(want, "Pod"), sidecar),
+				fmt.Sprintf("it has %s, of which %d have that container (%s)", workload.Counted(len(pods), "Pod"), len(p.pods), why))
 		}
 	}
 }
@@ -86,119 +86,119 @@ func hasSidecar(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == sidecar })
 }
 
-// are writes the status of the Pods as a kubelet would. The containers in differ belong to the sick Pod, whose status
-// is written first.
-func (h *held) are(ready bool, differ ...corev1.ContainerStatus) {
-	h.t.Helper()
-	h.podIs(&h.pods[h.sick], ready, differ...)
-	for i := range h.pods {
-		if i != h.sick {
-			h.podIs(&h.pods[i], ready)
+// writePodStatuses writes the status of the Pods as a kubelet would. The containers in differ belong to the failing
+// Pod, whose status is written first.
+func (p *pendingCow) writePodStatuses(ready bool, differ ...corev1.ContainerStatus) {
+	p.t.Helper()
+	p.writePodStatus(&p.pods[p.failing], ready, differ...)
+	for i := range p.pods {
+		if i != p.failing {
+			p.writePodStatus(&p.pods[i], ready)
 		}
 	}
 }
 
-// podIs writes the status of a Pod. The Pod exists unless the operator has changed the number of replicas, which the
-// check has set.
-func (h *held) podIs(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) {
-	h.t.Helper()
-	err := h.herd.Kubelet(h.ctx, pod, ready, differ...)
+// writePodStatus writes the status of a Pod. The Pod exists unless the operator has changed the number of replicas,
+// which the check has set.
+func (p *pendingCow) writePodStatus(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) {
+	p.t.Helper()
+	err := p.herd.Kubelet(p.ctx, pod, ready, differ...)
 	if apierrors.IsNotFound(err) {
-		h.Fail(h.t, fmt.Sprintf("the Deployment of %s keeps its %s, as another client has scaled it",
-			h.Name, workload.Counted(len(h.pods), "replica")),
+		p.Fail(p.t, fmt.Sprintf("the Deployment of %s keeps its %s, as another client has scaled it",
+			p.Name, workload.Counted(len(p.pods), "replica")),
 			fmt.Sprintf("the Pod %s is gone", pod.Name))
 	}
-	h.OK(h.t, "saying how a Pod is", err)
+	p.OK(p.t, "saying how a Pod is", err)
 }
 
-// is waits for the status of Degraded, and for a message.
-func (h *held) is(why, status string, mentions ...string) {
-	h.t.Helper()
-	h.conditions(h.cow, why, podPatience, workload.Wanted{Of: degradedType, Status: status, Mentions: mentions})
+// awaitDegraded waits for the status of Degraded, and for a message.
+func (p *pendingCow) awaitDegraded(why, status string, mentions ...string) {
+	p.t.Helper()
+	p.conditions(p.cow, why, podPatience, workload.Wanted{Of: degradedType, Status: status, Mentions: mentions})
 }
 
-// well waits until nothing is wrong.
-func (h *held) well(why string) {
-	h.t.Helper()
-	h.conditions(h.cow, why, podPatience,
+// awaitHealthy waits until nothing is wrong.
+func (p *pendingCow) awaitHealthy(why string) {
+	p.t.Helper()
+	p.conditions(p.cow, why, podPatience,
 		workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
 		workload.Wanted{Of: progressingType, Status: "False"})
-	h.done(h.cow, doneSoon)
+	p.done(p.cow, doneSoon)
 }
 
 // record starts a recording.
-func (h *held) record() {
-	h.t.Helper()
-	now, there := h.herd.Get(h.NamespacedName)
-	if !there {
-		h.Fail(h.t, h.Name+" stays", "it is gone")
+func (p *pendingCow) record() {
+	p.t.Helper()
+	now, exists := p.herd.Get(p.NamespacedName)
+	if !exists {
+		p.Fail(p.t, p.Name+" stays", "it is gone")
 	}
-	if h.recording != nil {
-		h.recording.Stop()
+	if p.recording != nil {
+		p.recording.Stop()
 	}
 	var err error
-	h.recording, err = h.herd.Record(h.ctx, now)
-	h.OK(h.t, "watching a Lolcow", err)
+	p.recording, err = p.herd.Record(p.ctx, now)
+	p.OK(p.t, "watching a Lolcow", err)
 }
 
 // neverDegraded fails if Degraded was ever True since the recording began, and not only at the end.
-func (h *held) neverDegraded(why string) {
-	h.t.Helper()
-	h.done(h.cow, doneSoon)
-	h.is(why, "False")
-	if h.recording.Shows(degradedType, "True") {
-		h.Fail(h.t, why+": Degraded of "+h.Name+" stays False", "for a moment it was True")
+func (p *pendingCow) neverDegraded(why string) {
+	p.t.Helper()
+	p.done(p.cow, doneSoon)
+	p.awaitDegraded(why, "False")
+	if p.recording.Shows(degradedType, "True") {
+		p.Fail(p.t, why+": Degraded of "+p.Name+" stays False", "for a moment it was True")
 	}
 }
 
 func podStates() types.Feature {
-	var h *held
+	var p *pendingCow
 	return features.New("conditions follow the Pods").
 		Assess("and return when another client has edited them", check.Assess(assess(func(v visit) {
-			h = v.inBarn()
-			v.strangers(h.cow)
-			v.conditions(h.cow, "its Pod is not ready yet", podPatience, workload.Wanted{Of: availableType, Status: "False"},
+			p = v.createPending()
+			v.strangers(p.cow)
+			v.conditions(p.cow, "its Pod is not ready yet", podPatience, workload.Wanted{Of: availableType, Status: "False"},
 				workload.Wanted{Of: progressingType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
-			h.are(true)
-			h.well("all containers of its Pod are ready")
-			v.editDeployment(h.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
-			h.awaitPods(2)
-			h.are(true)
-			h.well("all containers of its two Pods are ready")
-			h.edited()
+			p.writePodStatuses(true)
+			p.awaitHealthy("all containers of its Pod are ready")
+			v.editDeployment(p.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+			p.awaitPods(2)
+			p.writePodStatuses(true)
+			p.awaitHealthy("all containers of its two Pods are ready")
+			p.edited()
 		}))).
 		Assess("of this Lolcow only", check.Assess(assess(func(v visit) {
-			h.visit = v
-			h.record()
-			_, err := v.herd.Patch(v.ctx, h.NamespacedName, `{"metadata":{"labels":{"table":"4"}}}`)
+			p.visit = v
+			p.record()
+			_, err := v.herd.Patch(v.ctx, p.NamespacedName, `{"metadata":{"labels":{"table":"4"}}}`)
 			v.OK(v.t, "labelling a Lolcow", err)
-			h.neverDegraded("Pods that have not both of its labels, or are in another namespace, can't pull their images")
-			h.are(true, workload.RunningAfter(sidecar, true, 1))
-			h.neverDegraded("a container that was restarted once is ready again")
+			p.neverDegraded("Pods that have not both of its labels, or are in another namespace, can't pull their images")
+			p.writePodStatuses(true, workload.RunningAfter(sidecar, true, 1))
+			p.neverDegraded("a container that was restarted once is ready again")
 		}))).
 		Assess("and say the same as long as the same is wrong", check.Assess(assess(func(v visit) {
-			h.visit = v
-			h.stuck()
-			h.are(true)
-			h.well("all containers of its Pods are ready again")
+			p.visit = v
+			p.stuck()
+			p.writePodStatuses(true)
+			p.awaitHealthy("all containers of its Pods are ready again")
 		}))).
 		Assess("and no longer those of a Pod that has ended", check.Assess(assess(func(v visit) {
-			h.visit = v
-			h.evicted()
+			p.visit = v
+			p.evicted()
 		}))).
 		Assess("while a rollout waits for a quota", check.Assess(assess(func(v visit) {
-			h.visit = v
-			h.refused()
+			p.visit = v
+			p.refused()
 		}))).
 		Assess("and say that no Pod serves after a scale to 0", check.Assess(assess(func(v visit) {
-			h.visit = v
-			h.scaledToZero()
+			p.visit = v
+			p.scaledToZero()
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error {
-			if h != nil && h.recording != nil {
-				h.recording.Stop()
+			if p != nil && p.recording != nil {
+				p.recording.Stop()
 			}
-			return herdOf(ctx).sweepBarn(ctx)
+			return herdOf(ctx).cleanPendingNamespace(ctx)
 		})).Feature()
 }
 
@@ -206,11 +206,11 @@ func podStates() types.Feature {
 const editedMessage = "A user was here"
 
 // edited makes another client edit the conditions, and remove them.
-func (h *held) edited() {
-	h.t.Helper()
+func (p *pendingCow) edited() {
+	p.t.Helper()
 	for _, edit := range []struct {
 		what string
-		of   func(condition map[string]any)
+		edit func(condition map[string]any)
 	}{
 		{"another client has set Degraded to True", func(condition map[string]any) {
 			if condition["type"] == degradedType {
@@ -220,35 +220,35 @@ func (h *held) edited() {
 		{"another client has changed the messages", func(condition map[string]any) { condition["message"] = editedMessage }},
 		{"another client has removed the conditions", nil},
 	} {
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": h.conditionsWith(edit.of)}})
-		h.OK(h.t, "writing a patch", err)
-		edited, err := h.herd.Dynamic.Resource(lolcows).Namespace(h.Namespace).Patch(h.ctx, h.Name,
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": p.conditionsWith(edit.edit)}})
+		p.OK(p.t, "writing a patch", err)
+		edited, err := p.herd.Dynamic.Resource(lolcows).Namespace(p.Namespace).Patch(p.ctx, p.Name,
 			apitypes.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		h.OK(h.t, "editing the status of a Lolcow", err)
+		p.OK(p.t, "editing the status of a Lolcow", err)
 		wanted := []workload.Wanted{
 			{Of: availableType, Status: "True"}, {Of: degradedType, Status: "False"}, {Of: progressingType, Status: "False"},
 		}
-		h.Eventually(h.ctx, h.t, edit.what+" of "+h.Name+", and the operator puts it back", h.herd.Changed, func() (string, bool) {
-			object, there := h.herd.Get(h.NamespacedName)
-			unlike := h.herd.Unlike(h.NamespacedName, h.object.GetGeneration(), wanted)
-			if there {
+		p.Eventually(p.ctx, p.t, edit.what+" of "+p.Name+", and the operator puts it back", p.herd.Changed, func() (string, bool) {
+			object, exists := p.herd.Get(p.NamespacedName)
+			unlike := p.herd.Unlike(p.NamespacedName, p.object.GetGeneration(), wanted)
+			if exists {
 				unlike = cmp.Or(unlike, workload.HasMessage(object, editedMessage, allTypes...))
 			}
-			if there && !workload.Newer(object, edited) {
+			if exists && !workload.Newer(object, edited) {
 				return cmp.Or(unlike, workload.Unseen), false
 			}
 			return unlike, unlike == ""
 		})
-		h.done(h.cow, doneSoon)
+		p.done(p.cow, doneSoon)
 	}
 }
 
 // conditionsWith returns the conditions of the Lolcow with an edit of each. If edit is nil, it returns none of them.
-func (h *held) conditionsWith(edit func(condition map[string]any)) []any {
+func (p *pendingCow) conditionsWith(edit func(condition map[string]any)) []any {
 	if edit == nil {
 		return []any{}
 	}
-	now, _ := h.herd.Get(h.NamespacedName)
+	now, _ := p.herd.Get(p.NamespacedName)
 	all, _, _ := unstructured.NestedSlice(now.Object, "status", "conditions")
 	for _, one := range all {
 		if condition, ok := one.(map[string]any); ok {
@@ -260,77 +260,77 @@ func (h *held) conditionsWith(edit func(condition map[string]any)) []any {
 
 // stuck makes several containers fail, one after the other, as the kubelet reports it: the reasons alternate, and
 // between two crashes a container runs. The status of no condition changes in that time.
-func (h *held) stuck() {
-	h.t.Helper()
+func (p *pendingCow) stuck() {
+	p.t.Helper()
 	pull := func(name, reason string, n int) corev1.ContainerStatus {
 		return workload.WaitingFor(name, reason, fmt.Sprintf("attempt %d: no such host", n), 0)
 	}
-	h.are(false, pull(sidecar, "ErrImagePull", 1))
-	h.is("the image of a container can't be pulled", "True", missingImage)
+	p.writePodStatuses(false, pull(sidecar, "ErrImagePull", 1))
+	p.awaitDegraded("the image of a container can't be pulled", "True", missingImage)
 	deployment := func() (string, bool) {
-		d, wrong := h.herd.deployment(h.cow)
+		d, wrong := p.herd.deployment(p.cow)
 		return fmt.Sprintf("it has %d", d.Status.AvailableReplicas), wrong != "" || d.Status.AvailableReplicas == 0
 	}
-	h.EventuallyWithin(h.ctx, h.t, "the Deployment of "+h.Name+" has no available Pod", podPatience, h.herd.Changed, deployment)
-	h.conditions(h.cow, "its Pods are not ready", podPatience,
+	p.EventuallyWithin(p.ctx, p.t, "the Deployment of "+p.Name+" has no available Pod", podPatience, p.herd.Changed, deployment)
+	p.conditions(p.cow, "its Pods are not ready", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
-	h.done(h.cow, doneSoon)
-	h.record()
-	began := h.Audit.Now()
+	p.done(p.cow, doneSoon)
+	p.record()
+	began := p.Audit.Now()
 	for n, reason := range []string{"ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"} {
-		h.are(false, pull(sidecar, reason, n+2))
-		h.done(h.cow, doneSoon)
+		p.writePodStatuses(false, pull(sidecar, reason, n+2))
+		p.done(p.cow, doneSoon)
 	}
-	h.is("the image of a container still can't be pulled", "True", missingImage)
-	if writes := h.recording.Writes(allTypes...); writes > mostSame {
-		h.Fail(h.t, fmt.Sprintf("while the image of a container of %s can't be pulled, its conditions stay the same, "+
-			"whether the kubelet tries again or waits", h.Name),
+	p.awaitDegraded("the image of a container still can't be pulled", "True", missingImage)
+	if writes := p.recording.Writes(allTypes...); writes > mostSame {
+		p.Fail(p.t, fmt.Sprintf("while the image of a container of %s can't be pulled, its conditions stay the same, "+
+			"whether the kubelet tries again or waits", p.Name),
 			fmt.Sprintf("they were written %d times", writes))
 	}
-	h.sick = 1
+	p.failing = 1
 	for n := range int32(2) {
-		h.are(false, workload.WaitingFor(sidecar, "CrashLoopBackOff", fmt.Sprintf("back-off %d", n), n+3))
-		h.is("a container ends with an error again and again", "True", sidecar)
-		h.are(false, workload.RunningAfter(sidecar, false, n+4))
-		h.done(h.cow, doneSoon)
+		p.writePodStatuses(false, workload.WaitingFor(sidecar, "CrashLoopBackOff", fmt.Sprintf("back-off %d", n), n+3))
+		p.awaitDegraded("a container ends with an error again and again", "True", sidecar)
+		p.writePodStatuses(false, workload.RunningAfter(sidecar, false, n+4))
+		p.done(p.cow, doneSoon)
 	}
-	h.is("a container ends with an error again and again, and runs for a moment", "True", sidecar)
+	p.awaitDegraded("a container ends with an error again and again, and runs for a moment", "True", sidecar)
 	starting := workload.WaitingFor(sidecar, "PodInitializing", "", 0)
-	h.are(false, starting, pull(initializer, "ErrImagePull", 1))
-	h.is("the image of an init container can't be pulled", "True", sunscreenImage)
-	h.are(false, starting, workload.WaitingFor(initializer, "CrashLoopBackOff", "back-off", 4))
-	h.is("an init container ends with an error again and again", "True", initializer)
-	h.done(h.cow, doneSoon)
-	if h.recording.Shows(degradedType, "False") {
-		h.Fail(h.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", h.Name), "for a moment it was False")
+	p.writePodStatuses(false, starting, pull(initializer, "ErrImagePull", 1))
+	p.awaitDegraded("the image of an init container can't be pulled", "True", sunscreenImage)
+	p.writePodStatuses(false, starting, workload.WaitingFor(initializer, "CrashLoopBackOff", "back-off", 4))
+	p.awaitDegraded("an init container ends with an error again and again", "True", initializer)
+	p.done(p.cow, doneSoon)
+	if p.recording.Shows(degradedType, "False") {
+		p.Fail(p.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", p.Name), "for a moment it was False")
 	}
-	transitions := h.recording.Transitions(allTypes...)
-	recorded := h.eventWrites(h.cow, began)
+	transitions := p.recording.Transitions(allTypes...)
+	recorded := p.eventWrites(p.cow, began)
 	if len(recorded) > transitions+1 { // the first transition may have been written late
-		h.Fail(h.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", h.Name),
+		p.Fail(p.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", p.Name),
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
 				len(recorded), transitions), audit.Lines(recorded)...)
 	}
 }
 
 // evicted makes a kubelet evict a Pod. The Pod has failed, and stays, and another one replaces it.
-func (h *held) evicted() {
-	h.t.Helper()
-	gone := h.pods[0].Name
-	h.OK(h.t, "saying that a Pod has failed", h.herd.Evict(h.ctx, &h.pods[0]))
-	h.awaitPods(len(h.pods))
-	h.are(true)
-	h.well(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, and another Pod has replaced it and is ready", gone))
+func (p *pendingCow) evicted() {
+	p.t.Helper()
+	gone := p.pods[0].Name
+	p.OK(p.t, "saying that a Pod has failed", p.herd.Evict(p.ctx, &p.pods[0]))
+	p.awaitPods(len(p.pods))
+	p.writePodStatuses(true)
+	p.awaitHealthy(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, and another Pod has replaced it and is ready", gone))
 }
 
 // scaledToZero makes another client scale the Deployment to no Pods. For Kubernetes such a Deployment is available,
 // because it has as many Pods as it should have, but nothing serves the page.
-func (h *held) scaledToZero() {
-	h.t.Helper()
-	edited := h.editDeployment(h.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
-	expected := fmt.Sprintf("the Deployment of %s, which another client has scaled to 0, has no Pod", h.Name)
-	h.EventuallyWithin(h.ctx, h.t, expected, podPatience, h.herd.Changed, func() (string, bool) {
-		deployment, wrong := h.herd.deployment(h.cow)
+func (p *pendingCow) scaledToZero() {
+	p.t.Helper()
+	edited := p.editDeployment(p.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
+	expected := fmt.Sprintf("the Deployment of %s, which another client has scaled to 0, has no Pod", p.Name)
+	p.EventuallyWithin(p.ctx, p.t, expected, podPatience, p.herd.Changed, func() (string, bool) {
+		deployment, wrong := p.herd.deployment(p.cow)
 		switch is := deployment.Status; {
 		case wrong != "":
 			return wrong, false
@@ -340,45 +340,45 @@ func (h *held) scaledToZero() {
 			return fmt.Sprintf("it has %s", workload.Counted(int(is.Replicas), "Pod")), is.Replicas == 0 && is.AvailableReplicas == 0
 		}
 	})
-	h.done(h.cow, doneSoon)
-	h.conditions(h.cow, "another client has scaled the Deployment to 0, so that no Pod serves the page", podPatience,
+	p.done(p.cow, doneSoon)
+	p.conditions(p.cow, "another client has scaled the Deployment to 0, so that no Pod serves the page", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"})
 }
 
 // mostSame is how often conditions that should stay the same may be written: once, if the operator saw a change late.
 const mostSame = 1
 
-// crowd is the name of a quota that allows no further Pods in the barn than the existing ones.
-const crowd = "no-more-pods"
+// podQuota is the name of a quota that allows no further Pods in pendingNamespace than the existing ones.
+const podQuota = "no-more-pods"
 
 // refused begins a rollout whose Pods a quota forbids, while the old Pods still serve.
-func (h *held) refused() {
-	h.t.Helper()
-	quotas := h.herd.Client.CoreV1().ResourceQuotas(barn)
-	_, err := quotas.Create(h.ctx, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: crowd},
+func (p *pendingCow) refused() {
+	p.t.Helper()
+	quotas := p.herd.Client.CoreV1().ResourceQuotas(pendingNamespace)
+	_, err := quotas.Create(p.ctx, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: podQuota},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}, metav1.CreateOptions{})
-	h.OK(h.t, "making a quota", ignoreAlreadyExists(err))
-	ctx, cancel := context.WithTimeoutCause(h.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
+	p.OK(p.t, "making a quota", ignoreAlreadyExists(err))
+	ctx, cancel := context.WithTimeoutCause(p.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
 	defer cancel()
-	h.OK(h.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
-		_, err := h.herd.Client.CoreV1().Pods(barn).Create(ctx, stranger(barn, "probe", nil),
+	p.OK(p.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
+		_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, stranger(pendingNamespace, "probe", nil),
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsForbidden(err) {
 			return "", nil
 		}
 		return "it lets one in", err
 	}))
-	h.record()
-	h.say(h.cow, h.herd.drawGreeting())
-	h.asSpecified(h.cow)
-	h.conditions(h.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
+	p.record()
+	p.setGreeting(p.cow, p.herd.drawGreeting())
+	p.asSpecified(p.cow)
+	p.conditions(p.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
 		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
-	h.done(h.cow, doneSoon)
-	if h.recording.Claims(progressingType, "False", h.object.GetGeneration()) {
-		h.Fail(h.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
-			"before a Pod has the new greeting", h.Name),
+	p.done(p.cow, doneSoon)
+	if p.recording.Claims(progressingType, "False", p.object.GetGeneration()) {
+		p.Fail(p.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
+			"before a Pod has the new greeting", p.Name),
 			"for a moment it was: what was known of the Deployment was its state from before the change (status.observedGeneration)")
 	}
 }
@@ -389,12 +389,13 @@ func (v visit) strangers(c *cow) {
 	v.t.Helper()
 	for _, pod := range []*corev1.Pod{
 		stranger(meadow, "of-a-namesake", c.podLabels()),
-		stranger(barn, "of-another-application", map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
-		stranger(barn, "of-another-lolcow", map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
+		stranger(pendingNamespace, "of-another-application", map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
+		stranger(pendingNamespace, "of-another-lolcow", map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
 	} {
-		made, err := v.herd.Client.CoreV1().Pods(pod.Namespace).Create(v.ctx, pod, metav1.CreateOptions{})
+		created, err := v.herd.Client.CoreV1().Pods(pod.Namespace).Create(v.ctx, pod, metav1.CreateOptions{})
 		v.OK(v.t, "making a Pod", err)
-		v.OK(v.t, "saying how a Pod is", v.herd.Kubelet(v.ctx, made, false, workload.WaitingFor("main", "ImagePullBackOff", "no such host", 0)))
+		waiting := workload.WaitingFor("main", "ImagePullBackOff", "no such host", 0)
+		v.OK(v.t, "writing the status of a Pod", v.herd.Kubelet(v.ctx, created, false, waiting))
 	}
 }
 
@@ -414,10 +415,10 @@ func stranger(namespace, name string, labels map[string]string) *corev1.Pod {
 	return pod
 }
 
-// sweepBarn deletes the objects that no operator has created.
-func (h *herd) sweepBarn(ctx context.Context) error {
+// cleanPendingNamespace deletes the objects that no operator has created.
+func (h *herd) cleanPendingNamespace(ctx context.Context) error {
 	for _, name := range []string{"of-a-namesake", "of-another-application", "of-another-lolcow"} {
-		namespace := barn
+		namespace := pendingNamespace
 		if name == "of-a-namesake" {
 			namespace = meadow
 		}
@@ -425,7 +426,7 @@ func (h *herd) sweepBarn(ctx context.Context) error {
 			return fmt.Errorf("removing a Pod: %w", err)
 		}
 	}
-	if err := h.Client.CoreV1().ResourceQuotas(barn).Delete(ctx, crowd, deleteNow); workload.IgnoreGone(err) != nil {
+	if err := h.Client.CoreV1().ResourceQuotas(pendingNamespace).Delete(ctx, podQuota, deleteNow); workload.IgnoreGone(err) != nil {
 		return fmt.Errorf("removing a quota: %w", err)
 	}
 	return nil

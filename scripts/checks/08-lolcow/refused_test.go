@@ -28,7 +28,7 @@ func portRange() types.Feature {
 			c := v.herd.draw(paddock)
 			c.port = int32(1000 + v.herd.random.IntN(20000)) //nolint:gosec // it is below 32768
 			began := v.Audit.Now()
-			v.make(c)
+			v.create(c)
 			v.conditions(c, "the port is out of the range of node ports", statusPatience,
 				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{strconv.Itoa(int(c.port))}})
 			v.Settle(v.ctx, v.t)
@@ -41,7 +41,7 @@ func portRange() types.Feature {
 			}
 			v.keepsDeployment(c)
 			refused := strconv.Itoa(int(c.port))
-			v.move(c, v.herd.ports.Draw())
+			v.setPort(c, v.herd.ports.Draw())
 			v.asSpecified(c)
 			v.overcomes(c, refused)
 		}))).Feature()
@@ -65,7 +65,7 @@ func (v visit) keepsDeployment(c *cow) {
 		})
 	}
 	hasDeployment("it is new", "")
-	v.say(c, v.herd.drawGreeting())
+	v.setGreeting(c, v.herd.drawGreeting())
 	hasDeployment("the greeting has changed", "")
 	deployment, _ := v.herd.deployment(c)
 	v.OK(v.t, "deleting a Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
@@ -79,7 +79,7 @@ type trouble struct {
 	answer   workload.Answer
 	// change makes the operator send the write. Nil: the Lolcow is created.
 	change func(visit, *cow)
-	of     *cow
+	cow    *cow
 }
 
 // errorReported makes the API server answer with errors when the operator creates and updates children.
@@ -91,28 +91,28 @@ func errorReported() types.Feature {
 				{what: "503 when the Deployment is created", resource: "deployments", answer: workload.Unavailable},
 				{
 					what: "504 when the Deployment is updated", resource: "deployments", answer: workload.TimedOut,
-					change: func(v visit, c *cow) { v.say(c, v.herd.drawGreeting()) },
+					change: func(v visit, c *cow) { v.setGreeting(c, v.herd.drawGreeting()) },
 				},
 				{
 					what: "429 when the Service is updated", resource: "services", answer: workload.TooManyRequests,
-					change: func(v visit, c *cow) { v.move(c, v.herd.ports.Draw()) },
+					change: func(v visit, c *cow) { v.setPort(c, v.herd.ports.Draw()) },
 				},
 				{what: "409, without a reason, when the Service is created", resource: "services", answer: workload.NoConflict},
 			}
-			of := map[string]*trouble{}
+			byName := map[string]*trouble{}
 			var all, before []*cow
 			for _, one := range troubles {
-				one.of = v.herd.draw(stable)
-				of[one.of.Name] = one
-				all = append(all, one.of)
+				one.cow = v.herd.draw(stable)
+				byName[one.cow.Name] = one
+				all = append(all, one.cow)
 				if one.change != nil {
-					before = append(before, v.make(one.of))
+					before = append(before, v.create(one.cow))
 				}
 			}
 			v.asSpecified(before...)
 			end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable,
 				[]string{"services", "deployments"}, func(resource, name string) workload.Answer {
-					if one := of[name]; one != nil && one.resource == resource {
+					if one := byName[name]; one != nil && one.resource == resource {
 						return one.answer
 					}
 					return workload.Answer{}
@@ -121,9 +121,9 @@ func errorReported() types.Feature {
 			defer end()
 			for _, one := range troubles {
 				if one.change != nil {
-					one.change(v, one.of)
+					one.change(v, one.cow)
 				} else {
-					v.make(one.of)
+					v.create(one.cow)
 				}
 			}
 			for _, one := range troubles {
@@ -131,7 +131,7 @@ func errorReported() types.Feature {
 				if one.change == nil {
 					wanted = append(wanted, workload.Wanted{Of: availableType, Status: "False"})
 				}
-				v.conditions(one.of, "the API server answers "+one.what+", since a webhook says so", statusPatience, wanted...)
+				v.conditions(one.cow, "the API server answers "+one.what+", since a webhook says so", statusPatience, wanted...)
 			}
 			end()
 			v.asSpecifiedWithin(healPatience, all...)
@@ -146,8 +146,8 @@ func (v visit) overcomes(c *cow, failure string) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the API server accepts what it refused before: Degraded of %s no longer mentions %s", c.Name, failure)
 	v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
-		object, there := v.herd.Get(c.NamespacedName)
-		if !there {
+		object, exists := v.herd.Get(c.NamespacedName)
+		if !exists {
 			return "the Lolcow is gone", false
 		}
 		is, _ := workload.ConditionOf(object, degradedType)
@@ -171,8 +171,8 @@ const healPatience = 20 * time.Second
 // occupy takes the port of a Lolcow, unless that was already done.
 func (v visit) occupy() *occupation {
 	v.t.Helper()
-	if v.herd.taken != nil {
-		return v.herd.taken
+	if v.herd.occupation != nil {
+		return v.herd.occupation
 	}
 	o := &occupation{cow: v.herd.draw(corner)}
 	// The event recorder writes in the background: on a busy machine an Event comes after the condition that reports the
@@ -187,7 +187,7 @@ func (v visit) occupy() *occupation {
 	o.Occupation, err = v.herd.Occupy(v.ctx, v.Suite, o.cow.New(), o.cow.port, []workload.Wanted{taken}, look)
 	v.OK(v.t, "making a Lolcow whose port is taken", err)
 	o.cow.object = o.Owner
-	v.herd.taken = o
+	v.herd.occupation = o
 	return o
 }
 
@@ -198,7 +198,7 @@ func portTaken() types.Feature {
 			v.BeganAt(o.Since)
 			c := o.cow
 			v.EventuallyWithin(v.ctx, v.t, o.Expected(), statusPatience, v.herd.Changed, o.Reported)
-			v.penned() // others are not blocked
+			v.createInPaddock() // others are not blocked
 			v.OK(v.t, "taking a node port for a while", o.Wait(v.ctx))
 			v.Measure("tries while the port was taken", float64(len(o.Tries)), "requests")
 			if expected, observed := o.Loop(); observed != "" {

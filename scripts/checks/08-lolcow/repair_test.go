@@ -23,7 +23,7 @@ import (
 
 // loss is a deletion of some children of a cow by a user.
 type loss struct {
-	of         *cow
+	cow        *cow
 	deletes    []string // Deployment, Service
 	deployment appsv1.Deployment
 	service    corev1.Service
@@ -32,26 +32,26 @@ type loss struct {
 func deletedChild() types.Feature {
 	return features.New("a child that is deleted is made again").
 		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
-			v.begin()
+			v.prepare()
 			var losses []*loss
 			for i, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
-				losses = append(losses, &loss{of: v.victims()[i], deletes: deletes})
+				losses = append(losses, &loss{cow: v.driftCows()[i], deletes: deletes})
 			}
 			for _, l := range losses {
-				v.asSpecified(l.of)
-				v.forbidden(l.of)
-				v.done(l.of, doneWindow) // later requests respond to the deletion, not to the operator's own writes
-				l.deployment, _ = v.herd.deployment(l.of)
-				l.service, _ = v.herd.service(l.of)
+				v.asSpecified(l.cow)
+				v.forbidden(l.cow)
+				v.done(l.cow, doneWindow) // later requests respond to the deletion, not to the operator's own writes
+				l.deployment, _ = v.herd.deployment(l.cow)
+				l.service, _ = v.herd.service(l.cow)
 			}
 			for _, l := range losses {
 				if slices.Contains(l.deletes, "Deployment") {
 					v.OK(v.t, "deleting the Deployment",
-						v.herd.Client.AppsV1().Deployments(l.of.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
+						v.herd.Client.AppsV1().Deployments(l.cow.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
 				}
 				if slices.Contains(l.deletes, "Service") {
 					v.OK(v.t, "deleting the Service",
-						v.herd.Client.CoreV1().Services(l.of.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
+						v.herd.Client.CoreV1().Services(l.cow.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
 				}
 			}
 			for _, l := range losses {
@@ -72,35 +72,35 @@ func (v visit) forbidden(c *cow) {
 
 func (v visit) recreated(l *loss) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.of.Name)
+	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.cow.Name)
 	v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
-		if wrong := v.herd.wrong(l.of); wrong != "" {
+		if wrong := v.herd.wrong(l.cow); wrong != "" {
 			return wrong, false
 		}
-		deployment, _ := v.herd.deployment(l.of)
-		service, _ := v.herd.service(l.of)
+		deployment, _ := v.herd.deployment(l.cow)
+		service, _ := v.herd.service(l.cow)
 		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID ||
 			slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
 		return workload.Unseen, !behind
 	})
 }
 
-// victims returns Lolcows of the paddock whose children are deleted and edited by hand, those of each in another form
+// driftCows returns Lolcows of the paddock whose children are deleted and edited by hand, those of each in another form
 // at the same time. They are created before they are needed: a Deployment whose Pods a quota forbids changes for some
 // seconds after the start of the cluster.
-func (v visit) victims() []*cow {
+func (v visit) driftCows() []*cow {
 	v.t.Helper()
-	for len(v.herd.victims) < max(len(drifts), len(serviceEdits)) {
-		v.herd.victims = append(v.herd.victims, v.make(v.herd.draw(paddock)))
+	for len(v.herd.driftCows) < max(len(drifts), len(serviceEdits)) {
+		v.herd.driftCows = append(v.herd.driftCows, v.create(v.herd.draw(paddock)))
 	}
-	return v.herd.victims
+	return v.herd.driftCows
 }
 
-// reverts edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit
+// reverts edits a child of each of several driftCows by hand, and waits until the operator has undone all edits. edit
 // makes edit number i. It returns what describes the edit, and wrong, which returns what differs from the state before.
 func (v visit) reverts(edits int, edit func(i int, c *cow) (what string, wrong func() string)) {
 	v.t.Helper()
-	cows := v.victims()
+	cows := v.driftCows()
 	v.asSpecified(cows...)
 	for _, c := range cows {
 		v.done(c, doneSoon) // later requests respond to the edits
@@ -153,7 +153,9 @@ var drifts = []drift{
 	{"the image was changed to operator-labs/lolcow:v0", func(pod *corev1.PodSpec, _ string) {
 		pod.Containers[0].Image = "operator-labs/lolcow:v0"
 	}},
-	{"the greeting was replaced by \"I am a horse\"", func(pod *corev1.PodSpec, greeting string) { regreet(pod, greeting, "I am a horse") }},
+	{"the greeting was replaced by \"I am a horse\"", func(pod *corev1.PodSpec, greeting string) {
+		replaceGreeting(pod, greeting, "I am a horse")
+	}},
 	{"the environment and the arguments were removed", func(pod *corev1.PodSpec, _ string) {
 		pod.Containers[0].Env, pod.Containers[0].Args, pod.Containers[0].Command = nil, nil, nil
 	}},
@@ -182,8 +184,8 @@ func lostPort(had, has []corev1.ContainerPort) string {
 	return ""
 }
 
-// regreet replaces a greeting in all containers that have it.
-func regreet(pod *corev1.PodSpec, old, greeting string) {
+// replaceGreeting replaces a greeting in all containers that have it.
+func replaceGreeting(pod *corev1.PodSpec, old, greeting string) {
 	content, err := json.Marshal(pod.Containers)
 	if err != nil {
 		return
@@ -258,6 +260,6 @@ func driftService() types.Feature {
 					return ""
 				}
 			})
-			v.herd.victims = nil // no check after this one needs them
+			v.herd.driftCows = nil // no check after this one needs them
 		}))).Feature()
 }

@@ -19,14 +19,14 @@ import (
 func selectors() types.Feature {
 	return features.New("selectors never change").
 		Assess("when the greeting and the port do", check.Assess(assess(func(v visit) {
-			v.begin()
-			c := v.penned()
+			v.prepare()
+			c := v.createInPaddock()
 			before, _ := v.herd.deployment(c)
 			page, _ := v.herd.service(c)
 			v.byBothLabels(c, &before, &page)
 			for range 2 {
-				v.say(c, v.herd.drawGreeting())
-				v.move(c, v.herd.ports.Draw())
+				v.setGreeting(c, v.herd.drawGreeting())
+				v.setPort(c, v.herd.ports.Draw())
 				v.asSpecified(c)
 			}
 			v.Settle(v.ctx, v.t)

@@ -18,8 +18,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// apart fails unless no selector of one cow matches Pods of the other.
-func (v visit) apart(a, b *cow) {
+// disjoint fails unless no selector of one cow matches Pods of the other.
+func (v visit) disjoint(a, b *cow) {
 	v.t.Helper()
 	expected, overlap, err := workload.Apart(v.herd.selecting(a), v.herd.selecting(b))
 	v.OK(v.t, "reading a selector", err)
@@ -28,41 +28,41 @@ func (v visit) apart(a, b *cow) {
 	}
 }
 
-// selecting returns the Service and the Deployment of one of them.
-func (h *herd) selecting(of *cow) workload.Selecting {
-	service, _ := h.service(of)
-	deployment, _ := h.deployment(of)
-	return workload.Selecting{Owner: of.Name, Service: &service, Deployment: &deployment}
+// selecting returns the Service and the Deployment of a cow.
+func (h *herd) selecting(c *cow) workload.Selecting {
+	service, _ := h.service(c)
+	deployment, _ := h.deployment(c)
+	return workload.Selecting{Owner: c.Name, Service: &service, Deployment: &deployment}
 }
 
 func twoLolcows() types.Feature {
 	return features.New("two Lolcows never meet").
 		Assess("in one namespace", check.Assess(assess(func(v visit) {
-			v.begin()
+			v.prepare()
 			v.occupy() // for the check port-taken
-			a, b := v.penned(), v.penned()
+			a, b := v.createInPaddock(), v.createInPaddock()
 			v.asSpecified(a, b)
-			v.apart(a, b)
-			v.say(a, v.herd.drawGreeting())
+			v.disjoint(a, b)
+			v.setGreeting(a, v.herd.drawGreeting())
 			v.asSpecified(a, b)
 			v.remove(a)
 			v.Settle(v.ctx, v.t)
 			v.asSpecified(b)
 		}))).
 		Assess("when one has the name of one that was there before", check.Assess(assess(func(v visit) {
-			before := v.penned()
+			before := v.createInPaddock()
 			deployment, _ := v.herd.deployment(before)
 			service, _ := v.herd.service(before)
 			v.remove(before)
 			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.ports.Draw()}
 			v.gone(before)
-			v.make(again)
+			v.create(again)
 			v.Settle(v.ctx, v.t)
 			v.notAdopted(again, deployment.UID, service.UID)
 			// The garbage collector deletes the children of the previous Lolcow. Then there is room for others.
 			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
 			// The check deleted-child tests whether the operator notices that by itself.
-			v.say(again, v.herd.drawGreeting())
+			v.setGreeting(again, v.herd.drawGreeting())
 			v.asSpecifiedWithin(healPatience, again)
 		}))).Feature()
 }
@@ -84,11 +84,11 @@ func (v visit) notAdopted(c *cow, born ...apitypes.UID) {
 func namespaces() types.Feature {
 	return features.New("namespaces are apart").
 		Assess("two Lolcows of one name", check.Assess(assess(func(v visit) {
-			v.begin()
-			a := v.penned()
+			v.prepare()
+			a := v.createInPaddock()
 			b := v.herd.draw(stable)
 			b.Name = a.Name
-			v.make(b)
+			v.create(b)
 			v.asSpecified(a, b)
 			v.remove(a)
 			v.collect(a)

@@ -60,9 +60,9 @@ func available() types.Feature {
 					workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
 					workload.Wanted{Of: progressingType, Status: "False"})
 			}
-			if !v.herd.first.regreeted { // unless the check greeting has changed it
+			if !v.herd.first.greetingChanged { // unless the check greeting has changed it
 				isWell("the page is served")
-				v.regreet()
+				v.changeGreeting()
 			}
 			isWell("the new greeting is rolled out")
 			v.probed(c)
@@ -93,22 +93,22 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	})
 }
 
-// admit makes the Pods of the patients fail, if both are well by now and this was not done before. The checks of these
-// failures come later. Another client adds the failing sidecars: the image of one can't be pulled, and the other one
-// exits again and again. They fail so late that the Deployment does not change any more.
-func (v visit) admit() bool {
+// makeFail makes the Pods of failingCows fail, if both are healthy by now and this was not done before. The checks of
+// these failures come later. Another client adds the failing sidecars: the image of one can't be pulled, and the other
+// one exits again and again. They fail so late that the Deployment does not change any more.
+func (v visit) makeFail() bool {
 	v.t.Helper()
-	p := v.herd.patients
-	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
-		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
-		v.sidecars(p.crash, shade(2), corev1.Container{
+	p := v.herd.failingCows
+	if !p.failing && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
+		v.sidecars(p.image, delayContainer(1), corev1.Container{Name: "parasol", Image: missingImage})
+		v.sidecars(p.crash, delayContainer(2), corev1.Container{
 			Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"},
 			// Without the probe the Pod would be ready for the moment in which it runs, and the Deployment would report that.
 			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}},
 		})
-		p.admitted = true
+		p.failing = true
 	}
-	return p.admitted
+	return p.failing
 }
 
 const (
@@ -116,9 +116,9 @@ const (
 	missingImage = "operator-labs/parasol:v0"
 )
 
-// shade returns a container that delays the next one by some seconds. On a busy machine the Deployment controller takes
-// about one second to report a new Pod.
-func shade(seconds int64) corev1.Container {
+// delayContainer returns a container that delays the next one by some seconds. On a busy machine the Deployment
+// controller takes about one second to report a new Pod.
+func delayContainer(seconds int64) corev1.Container {
 	return corev1.Container{
 		Name: "shade", Image: pageImage, Args: []string{":9091"},
 		Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}},
@@ -135,21 +135,21 @@ func (h *herd) rolledOut(c *cow) bool {
 		(is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
 }
 
-// admitted waits until the patients are admitted.
-func (v visit) admitted() *patients {
+// awaitFailing waits until the Pods of failingCows fail.
+func (v visit) awaitFailing() *failingCows {
 	v.t.Helper()
 	v.needsNode()
-	v.begin()
+	v.prepare()
 	v.EventuallyWithin(v.ctx, v.t, "the Pods of two Lolcows run", startPatience, v.herd.Changed, func() (string, bool) {
-		return "one of their Deployments is not rolled out", v.admit()
+		return "one of their Deployments is not rolled out", v.makeFail()
 	})
-	return v.herd.patients
+	return v.herd.failingCows
 }
 
 func degradedImage() types.Feature {
 	return features.New("an image that can't be pulled is reported").
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
-			c := v.admitted().image
+			c := v.awaitFailing().image
 			v.conditions(c, "another client has added a container whose image does not exist", podPatience,
 				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{missingImage}})
 			v.sidecars(c)
@@ -161,19 +161,19 @@ func degradedImage() types.Feature {
 func degradedCrash() types.Feature {
 	return features.New("a container that crashes is reported").
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
-			c := v.admitted().crash
+			c := v.awaitFailing().crash
 			v.conditions(c, "another client has added a container that ends with an error each time", podPatience,
 				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"parasol"}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"})
-			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page
+			v.herd.first, v.herd.failingCows = nil, nil // no check after this one needs a page
 		}))).Feature()
 }
 
 func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
-			c := v.calm()
+			c := v.unchangedCow()
 			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience,
 				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}},
 				workload.Wanted{Of: availableType, Status: "False"})
@@ -183,12 +183,12 @@ func quota() types.Feature {
 func scenario(v visit) {
 	const patience = 10 * time.Second
 	a, b := v.herd.draw(paddock), v.herd.draw(paddock)
-	v.make(a)
+	v.create(a)
 	v.asSpecifiedWithin(patience, a)
-	v.say(a, v.herd.drawGreeting())
-	v.make(b)
+	v.setGreeting(a, v.herd.drawGreeting())
+	v.create(b)
 	v.asSpecifiedWithin(patience, a, b)
-	v.move(a, v.herd.ports.Draw())
+	v.setPort(a, v.herd.ports.Draw())
 	page, wrong := v.herd.service(b)
 	if wrong == "" {
 		v.OK(v.t, "deleting a Service by hand",
@@ -206,7 +206,7 @@ func scenario(v visit) {
 	v.conditions(a, "no Pod is let in", patience,
 		workload.Wanted{Of: degradedType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"})
 	v.remove(b)
-	v.say(a, v.herd.drawGreeting())
+	v.setGreeting(a, v.herd.drawGreeting())
 	v.asSpecifiedWithin(patience, a)
 	v.collect(b)
 	v.remove(a)

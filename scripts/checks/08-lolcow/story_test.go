@@ -34,8 +34,8 @@ type action struct {
 // These are the actions.
 const (
 	create           = "create"
-	say              = "change the greeting of"
-	move             = "change the port of"
+	changeGreeting   = "change the greeting of"
+	changePort       = "change the port of"
 	label            = "label"
 	remove           = "delete"
 	deleteService    = "delete the Service of"
@@ -50,9 +50,9 @@ func (d action) String() string {
 	switch d.do {
 	case create:
 		return fmt.Sprintf("%s (greeting %q, port %d)", text, d.greeting, d.port)
-	case say:
+	case changeGreeting:
 		return fmt.Sprintf("%s to %q", text, d.greeting)
-	case move:
+	case changePort:
 		return fmt.Sprintf("%s to %d", text, d.port)
 	}
 	return text
@@ -99,7 +99,7 @@ const (
 func (h *herd) drawStory(seed uint32) (phases []phase) {
 	random := rand.New(rand.NewPCG(uint64(seed), 88)) //nolint:gosec // a seed must draw the same each time
 	var live []string
-	made := 0
+	created := 0
 	for n := range storyPhases {
 		p := phase{away: n > 0 && random.IntN(3) == 0}
 		ported := map[string]bool{}   // the Lolcows whose node port, or Service, changes in this phase
@@ -108,11 +108,11 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 			d := action{greeting: h.drawGreeting(), port: h.ports.Draw()}
 			switch i := random.IntN(10); {
 			case len(live) == 0 || i < 2 && len(live) < storyCows:
-				made++
-				d.do, d.name = create, fmt.Sprintf("%s-s%d", cowNames[random.IntN(len(cowNames))], made)
+				created++
+				d.do, d.name = create, fmt.Sprintf("%s-s%d", cowNames[random.IntN(len(cowNames))], created)
 				live = append(live, d.name)
 			case i < 4 || len(settled) == 0:
-				d.do, d.name = []string{say, move, label}[random.IntN(3)], live[random.IntN(len(live))]
+				d.do, d.name = []string{changeGreeting, changePort, label}[random.IntN(3)], live[random.IntN(len(live))]
 			case i == 4:
 				d.do, d.name = remove, live[random.IntN(len(live))]
 				gone := func(name string) bool { return name == d.name }
@@ -122,7 +122,7 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 				d.do = []string{deleteService, deleteDeployment, driftGreeting, driftPort, scale}[random.IntN(5)]
 				settled = slices.DeleteFunc(settled, func(name string) bool { return name == d.name }) // one such action per phase
 			}
-			if d.do == move || d.do == driftPort || d.do == deleteService {
+			if d.do == changePort || d.do == driftPort || d.do == deleteService {
 				if ported[d.name] {
 					d.do = label
 				}
@@ -174,7 +174,7 @@ func (v visit) does(d action, cows, lost map[string]*cow) {
 	if d.do == create {
 		c = &cow{greeting: d.greeting, port: d.port}
 		c.Namespace, c.Name = paddock, d.name
-		cows[d.name] = v.make(c)
+		cows[d.name] = v.create(c)
 		return
 	}
 	if c == nil {
@@ -184,10 +184,10 @@ func (v visit) does(d action, cows, lost map[string]*cow) {
 	service, noService := v.herd.service(c)
 	ours := v.herd.Client
 	switch d.do {
-	case say:
-		v.say(c, d.greeting)
-	case move:
-		v.move(c, d.port)
+	case changeGreeting:
+		v.setGreeting(c, d.greeting)
+	case changePort:
+		v.setPort(c, d.port)
 	case label:
 		_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, d.port))
 		v.OK(v.t, "labelling a Lolcow", err)
@@ -205,7 +205,7 @@ func (v visit) does(d action, cows, lost map[string]*cow) {
 		}
 	case driftGreeting:
 		if noDeployment == "" {
-			v.editDeployment(c, func(d *appsv1.Deployment) { regreet(&d.Spec.Template.Spec, c.greeting, "I am a horse") })
+			v.editDeployment(c, func(d *appsv1.Deployment) { replaceGreeting(&d.Spec.Template.Spec, c.greeting, "I am a horse") })
 		}
 	case driftPort:
 		if noService == "" {

@@ -208,7 +208,7 @@ func owner() frameworktypes.Feature {
 			defer func() { _ = v.finalizers(a, "null") }()
 			v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
 			v.eventually(0, a.Name+" is being deleted", func() string {
-				if object, there := v.town.Get(a.NamespacedName); there && object.GetDeletionTimestamp() == nil {
+				if object, exists := v.town.Get(a.NamespacedName); exists && object.GetDeletionTimestamp() == nil {
 					return "it is not"
 				}
 				return ""
@@ -254,7 +254,7 @@ func defaultReplicas() frameworktypes.Feature {
 			a.silent = true
 			v.create(a)
 			v.asSpecified(a)
-			if _, there, _ := unstructured.NestedInt64(a.object.Object, "spec", "replicas"); !there {
+			if _, exists, _ := unstructured.NestedInt64(a.object.Object, "spec", "replicas"); !exists {
 				v.Fail(v.t, fmt.Sprintf("%s, which says nothing about replicas, is stored with the default, spec.replicas: 1", a.Name),
 					"spec.replicas is not there, so that it has no scale: `kubectl scale` and an autoscaler get an error")
 			}

@@ -86,7 +86,7 @@ func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
 	} {
 		want, got := pair[0], pair[1]
 		for key, value := range want {
-			if is, there := got[key]; !there || is != value {
+			if is, exists := got[key]; !exists || is != value {
 				return fmt.Sprintf("in %s its %s are %v, and %v were written", version(object), what, got, want)
 			}
 		}

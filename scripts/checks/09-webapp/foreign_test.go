@@ -22,7 +22,7 @@ import (
 // was created.
 type foreign struct {
 	*workload.Foreign
-	of *app
+	app *app
 }
 
 // untouched fails if the operator has touched a foreign object.
@@ -60,27 +60,27 @@ func (v visit) owners(a *app, ownership string) (owners []metav1.OwnerReference)
 // foreignService creates a Service that is not the operator's, with the name of a future WebApp.
 func (v visit) foreignService(a *app, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, ownership, v.owners(a, ownership))
+	created, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, ownership, v.owners(a, ownership))
 	v.OK(v.t, "making a Service by hand", err)
-	return &foreign{Foreign: made, of: a}
+	return &foreign{Foreign: created, app: a}
 }
 
 // foreignDeployment creates a Deployment that is not the operator's, and waits until the Deployment controller has
 // finished it.
 func (v visit) foreignDeployment(a *app, replicas int32, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, ownership, v.owners(a, ownership))
+	created, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, ownership, v.owners(a, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
 	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed, func() (string, bool) {
-		return v.town.Steady(v.Suite, made)
+		return v.town.Steady(v.Suite, created)
 	})
-	return &foreign{Foreign: made, of: a}
+	return &foreign{Foreign: created, app: a}
 }
 
 // blockedConditions returns the expected conditions of a WebApp for which one child's name is taken by a foreign
 // object.
 func blockedConditions(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
+	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.app.Name}}, {Of: availableType, Status: "False"}}
 }
 
 func foreignService() frameworktypes.Feature {
@@ -91,27 +91,27 @@ func foreignService() frameworktypes.Feature {
 				all = append(all, v.foreignService(v.town.draw(plans), ownership))
 			}
 			for _, f := range all {
-				v.create(f.of)
+				v.create(f.app)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
+				v.conditions(f.app, f.String()+" is in the way", blockedConditions(f)...)
 			}
 			for _, f := range all {
-				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.of.Name), func() string {
-					deployment, wrong := v.town.deployment(f.of)
+				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.app.Name), func() string {
+					deployment, wrong := v.town.deployment(f.app)
 					if wrong != "" {
 						return wrong
 					}
-					return wrongDeployment(f.of, &deployment)
+					return wrongDeployment(f.app, &deployment)
 				})
 			}
 			v.untouched(all...)
 			for _, f := range all {
 				v.ownedBesides(f)
-				v.change(f.of)
+				v.change(f.app)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is still in the way", blockedConditions(f)...)
+				v.conditions(f.app, f.String()+" is still in the way", blockedConditions(f)...)
 			}
 			v.untouched(all...)
 		}))).Feature()
@@ -129,13 +129,13 @@ func (v visit) change(a *app) {
 func (v visit) ownedBesides(f *foreign) {
 	v.t.Helper()
 	reference := metav1.OwnerReference{
-		APIVersion: f.of.object.GetAPIVersion(), Kind: f.of.object.GetKind(), Name: f.of.Name, UID: f.of.object.GetUID(),
+		APIVersion: f.app.object.GetAPIVersion(), Kind: f.app.object.GetKind(), Name: f.app.Name, UID: f.app.object.GetUID(),
 	}
 	if f.Kind == "Service" {
-		edited := v.editService(f.of, func(s *corev1.Service) { s.OwnerReferences = append(s.OwnerReferences, reference) })
+		edited := v.editService(f.app, func(s *corev1.Service) { s.OwnerReferences = append(s.OwnerReferences, reference) })
 		f.Is, f.Spec = edited, edited.Spec
 	} else {
-		edited := v.editDeployment(f.of, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, reference) })
+		edited := v.editDeployment(f.app, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, reference) })
 		f.Is, f.Spec = edited, edited.Spec
 	}
 	f.Ownership += ", and has the WebApp as an owner that is not its controller"
@@ -164,31 +164,31 @@ func foreignDeployment() frameworktypes.Feature {
 				v.foreignDeployment(v.town.draw(waiting), replicas, noOwner), v.foreignDeployment(v.town.draw(waiting), replicas, another),
 			}
 			both := v.foreignDeployment(v.town.draw(plans), 0, noOwner)
-			service := v.foreignService(both.of, noOwner)
+			service := v.foreignService(both.app, noOwner)
 			for _, f := range append([]*foreign{both}, all...) {
-				v.create(f.of)
+				v.create(f.app)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
-				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.of.Name), func() string {
-					service, wrong := v.town.service(f.of)
+				v.conditions(f.app, f.String()+" is in the way", blockedConditions(f)...)
+				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.app.Name), func() string {
+					service, wrong := v.town.service(f.app)
 					if wrong != "" {
 						return wrong
 					}
-					return wrongService(f.of, &service, nil)
+					return wrongService(f.app, &service, nil)
 				})
-				if is := v.scaleOf(f.of); is.Status.Replicas != 0 {
-					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.of.Name),
+				if is := v.scaleOf(f.app); is.Status.Replicas != 0 {
+					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.app.Name),
 						fmt.Sprintf("it is %d", is.Status.Replicas))
 				}
 			}
-			v.conditions(both.of, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
-				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"Deployment", "Service", both.of.Name}},
+			v.conditions(both.app, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"Deployment", "Service", both.app.Name}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(append(all, both, service)...)
 			v.ownedBesides(both)
-			v.change(both.of)
-			v.conditions(both.of, both.String()+" is still in the way", blockedConditions(both)...)
+			v.change(both.app)
+			v.conditions(both.app, both.String()+" is still in the way", blockedConditions(both)...)
 			v.untouched(both, service)
 		}))).Feature()
 }
@@ -200,10 +200,10 @@ func (v visit) obstructed() (service, deployment *foreign) {
 	service = v.foreignService(v.town.draw(plans), noOwner)
 	deployment = v.foreignDeployment(v.town.draw(plans), 0, noOwner)
 	for _, f := range []*foreign{service, deployment} {
-		v.create(f.of)
+		v.create(f.app)
 	}
 	for _, f := range []*foreign{service, deployment} {
-		v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
+		v.conditions(f.app, f.String()+" is in the way", blockedConditions(f)...)
 	}
 	return service, deployment
 }
@@ -213,8 +213,8 @@ func foreignStays() frameworktypes.Feature {
 		Assess("when the WebApp is deleted", check.Assess(assess(func(v visit) {
 			service, deployment := v.obstructed()
 			for _, f := range []*foreign{service, deployment} {
-				v.remove(f.of)
-				v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, f.of.object))
+				v.remove(f.app)
+				v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, f.app.object))
 			}
 			v.untouched(service, deployment)
 		}))).Feature()
@@ -223,15 +223,15 @@ func foreignStays() frameworktypes.Feature {
 // healPatience is how long an operator may wait before it retries.
 const healPatience = 20 * time.Second
 
-func foreignGoes() frameworktypes.Feature {
+func foreignDeleted() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when the object in the way is deleted", check.Assess(assess(func(v visit) {
 			service, deployment := v.obstructed()
-			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, service.of.Name, metav1.DeleteOptions{}))
-			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, deployment.of.Name, metav1.DeleteOptions{}))
-			v.asSpecifiedWithin(healPatience, service.of, deployment.of)
+			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, service.app.Name, metav1.DeleteOptions{}))
+			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, deployment.app.Name, metav1.DeleteOptions{}))
+			v.asSpecifiedWithin(healPatience, service.app, deployment.app)
 			for _, f := range []*foreign{service, deployment} {
-				v.conditions(f.of, f.String()+" has gone", workload.Wanted{Of: degradedType, Status: "False"})
+				v.conditions(f.app, f.String()+" has gone", workload.Wanted{Of: degradedType, Status: "False"})
 			}
 		}))).Feature()
 }
@@ -254,11 +254,11 @@ func earlierWebApp() frameworktypes.Feature {
 			ownership := "belongs to an earlier WebApp of that name, with another UID"
 			since := v.Audit.Now()
 			all := []*foreign{
-				{of: again, Foreign: &workload.Foreign{
+				{app: again, Foreign: &workload.Foreign{
 					Kind: "Service", NamespacedName: again.NamespacedName, Is: service, Spec: service.Spec,
 					Since: since, Ownership: ownership, Dying: true,
 				}},
-				{of: again, Foreign: &workload.Foreign{
+				{app: again, Foreign: &workload.Foreign{
 					Kind: "Deployment", NamespacedName: again.NamespacedName, Is: deployment, Spec: deployment.Spec,
 					Since: since, Ownership: ownership, Dying: true,
 				}},
@@ -285,7 +285,7 @@ func scenario(v visit) {
 	a, b := v.town.draw(plans), v.town.draw(plans)
 	f := v.foreignService(v.town.draw(plans), noOwner)
 	v.create(a)
-	v.create(f.of)
+	v.create(f.app)
 	v.asSpecifiedWithin(patience, a)
 	v.setImage(a, v.town.drawImage())
 	v.create(b)
@@ -306,15 +306,15 @@ func scenario(v visit) {
 		}
 		return ""
 	})
-	v.conditionsWithin(f.of, f.String()+" is in the way", patience, blockedConditions(f)...)
+	v.conditionsWithin(f.app, f.String()+" is in the way", patience, blockedConditions(f)...)
 	v.conditionsWithin(a, "no Pod is let in", patience, workload.Wanted{Of: availableType, Status: "False"})
 	v.untouched(f)
-	v.OK(v.t, "deleting a Service by hand", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, f.of.Name, metav1.DeleteOptions{}))
+	v.OK(v.t, "deleting a Service by hand", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, f.app.Name, metav1.DeleteOptions{}))
 	v.setReplicas(a, 0)
 	v.asSpecifiedWithin(patience, a)
-	v.asSpecifiedWithin(healPatience, f.of)
+	v.asSpecifiedWithin(healPatience, f.app)
 	v.conditionsWithin(a, "no Pod is asked for", patience, workload.Wanted{Of: availableType, Status: "True"})
-	v.conditionsWithin(f.of, f.String()+" has gone", patience, workload.Wanted{Of: degradedType, Status: "False"})
+	v.conditionsWithin(f.app, f.String()+" has gone", patience, workload.Wanted{Of: degradedType, Status: "False"})
 	v.remove(b)
 	v.staysGone(b)
 }

@@ -91,32 +91,32 @@ func othersFields() frameworktypes.Feature {
 			v.Settle(v.ctx, v.t)
 			v.eventually(0, expected+", also when image and port have changed", lost)
 		}))).
-		Assess("also when it was set a moment ago", check.Assess(assess(setMeanwhile))).
+		Assess("also when it was set a moment ago", check.Assess(assess(editedWhileBehind))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// late is the delay with which the operator sees each change. meanwhile is the time between a change of a WebApp and
-// the edits of its children.
+// watchDelay is the delay with which the operator sees each change. editDelay is the time between a change of a WebApp
+// and the edits of its children.
 const (
-	late      = 400 * time.Millisecond
-	meanwhile = 150 * time.Millisecond
+	watchDelay = 400 * time.Millisecond
+	editDelay  = 150 * time.Millisecond
 )
 
-// setMeanwhile makes other clients edit the children of a WebApp after its spec has changed, and before the operator
-// sees either change. When the operator sees the spec, its cache has the children from before the edits.
-func setMeanwhile(v visit) {
+// editedWhileBehind makes other clients edit the children of a WebApp after its spec has changed, and before the
+// operator sees either change. When the operator sees the spec, its cache has the children from before the edits.
+func editedWhileBehind(v visit) {
 	const contact = "team.example.com/contact"
 	a, b := v.planned(), v.town.draw(plans)
 	v.forbidden(a)
 	v.Settle(v.ctx, v.t)
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
-		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}}, // and so the first write
+		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: watchDelay}}, // and so the first write
 	}}))
 	v.create(b)
 	v.asSpecified(b)
 	a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
 	v.set(a)
-	v.Pause(v.ctx, v.t, meanwhile)
+	v.Pause(v.ctx, v.t, editDelay)
 	lantern := corev1.Container{Name: "lantern", Image: "registry.example.com/lantern:v1"}
 	v.editDeployment(a, func(d *appsv1.Deployment) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "web-team")
@@ -156,7 +156,7 @@ func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string
 	if !slices.Equal(before, after) {
 		lost = append(lost, fmt.Sprintf("the containers were %s, and are %s", strings.Join(before, ", "), strings.Join(after, ", ")))
 	}
-	for what, there := range map[string]bool{
+	for what, wrong := range map[string]bool{
 		"the init container sunscreen, which was injected, is gone": slices.ContainsFunc(is.InitContainers,
 			func(c corev1.Container) bool { return c.Name == "sunscreen" }),
 		"the volume team is gone": slices.ContainsFunc(is.Volumes,
@@ -166,7 +166,7 @@ func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string
 		"the mount of the volume in its own container is gone": slices.ContainsFunc(own.VolumeMounts,
 			func(m corev1.VolumeMount) bool { return m.Name == "team" }),
 	} {
-		if !there {
+		if !wrong {
 			lost = append(lost, what)
 		}
 	}

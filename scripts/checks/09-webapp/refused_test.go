@@ -84,15 +84,15 @@ func portRange() frameworktypes.Feature {
 			a := v.town.draw(plans)
 			a.port = v.town.noNodePort()
 			f := v.foreignDeployment(v.town.draw(plans), 0, noOwner)
-			f.of.port = v.town.noNodePort()
+			f.app.port = v.town.noNodePort()
 			since := v.Audit.Now()
 			v.create(a)
-			v.create(f.of)
+			v.create(f.app)
 			v.conditions(a, "the port is out of the range of node ports",
 				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{fmt.Sprint(a.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
-			v.conditions(f.of, f.String()+" is in the way, and the port is out of the range of node ports",
-				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{f.Kind, fmt.Sprint(f.of.port)}},
+			v.conditions(f.app, f.String()+" is in the way, and the port is out of the range of node ports",
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{f.Kind, fmt.Sprint(f.app.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.Settle(v.ctx, v.t)
 			asked := v.Audit.Since(since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
@@ -111,7 +111,7 @@ func portRange() frameworktypes.Feature {
 
 // trouble is a write that the API server answers with an error.
 type trouble struct {
-	of     *app
+	app    *app
 	what   string
 	kind   string // the written resource
 	answer workload.Answer
@@ -139,17 +139,17 @@ func errorReported() frameworktypes.Feature {
 				{what: "409, without a reason, when the Service is created", kind: "services", answer: workload.NoConflict},
 			}
 			var all []*app
-			of := map[string]*trouble{}
+			byName := map[string]*trouble{}
 			for _, one := range troubles {
-				if one.of = v.town.draw(plans); one.change != nil {
-					v.create(one.of)
-					v.asSpecified(one.of)
+				if one.app = v.town.draw(plans); one.change != nil {
+					v.create(one.app)
+					v.asSpecified(one.app)
 				}
-				all, of[one.of.Name] = append(all, one.of), one
+				all, byName[one.app.Name] = append(all, one.app), one
 			}
 			end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans,
 				[]string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
-					if one := of[name]; one != nil && one.kind == resource {
+					if one := byName[name]; one != nil && one.kind == resource {
 						return one.answer
 					}
 					return none
@@ -158,13 +158,13 @@ func errorReported() frameworktypes.Feature {
 			defer end()
 			for _, one := range troubles {
 				if one.change == nil {
-					v.create(one.of)
+					v.create(one.app)
 				} else {
-					one.change(one.of)
+					one.change(one.app)
 				}
 			}
 			for _, one := range troubles {
-				v.conditions(one.of, "the API server answers with "+one.what,
+				v.conditions(one.app, "the API server answers with "+one.what,
 					workload.Wanted{Of: degradedType, Status: "True", Mentions: append(one.mentions, workload.DownName)},
 					workload.Wanted{Of: availableType, Status: "False"})
 			}

@@ -168,9 +168,9 @@ func drift() frameworktypes.Feature {
 // statusText returns the content of a WebApp's status, without messages and times.
 func statusText(object *unstructured.Unstructured) string {
 	var parts []string
-	for _, of := range []string{availableType, degradedType} {
-		if is, there := workload.ConditionOf(object, of); there {
-			parts = append(parts, fmt.Sprintf("%s: %s", of, is.Status))
+	for _, conditionType := range []string{availableType, degradedType} {
+		if is, exists := workload.ConditionOf(object, conditionType); exists {
+			parts = append(parts, fmt.Sprintf("%s: %s", conditionType, is.Status))
 		}
 	}
 	replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
@@ -207,15 +207,15 @@ func statusEdits(v visit) {
 		return object
 	}
 	var conditions []string
-	for _, of := range []string{availableType, degradedType} {
-		if is, there := workload.ConditionOf(read(apps[0]), of); there {
+	for _, conditionType := range []string{availableType, degradedType} {
+		if is, exists := workload.ConditionOf(read(apps[0]), conditionType); exists {
 			other := map[string]string{"True": "False"}[is.Status]
 			if other == "" {
 				other = "True"
 			}
 			conditions = append(conditions, fmt.Sprintf(
 				`{"type":%q,"status":%q,"observedGeneration":%d,"lastTransitionTime":%q,"reason":"Edited","message":%q}`,
-				of, other, is.ObservedGeneration, time.Now().UTC().Format(time.RFC3339), editedMessage))
+				conditionType, other, is.ObservedGeneration, time.Now().UTC().Format(time.RFC3339), editedMessage))
 		}
 	}
 	if len(conditions) == 0 {
@@ -227,7 +227,7 @@ func statusEdits(v visit) {
 		`{"status":null}`,
 	}
 	messages := ""
-	if is, there := workload.ConditionOf(read(apps[3]), degradedType); there && is.Status != "True" {
+	if is, exists := workload.ConditionOf(read(apps[3]), degradedType); exists && is.Status != "True" {
 		patch, err := messageEdit(read(apps[3]))
 		v.OK(v.t, "writing a patch", err)
 		patches, messages = append(patches, patch), ", changed the messages of the conditions of "+apps[3].Name
@@ -246,8 +246,8 @@ func statusEdits(v visit) {
 		"and removed the status of %s, and the operator puts it back", apps[0].Name, apps[1].Name, messages, apps[2].Name)
 	v.eventually(statusPatience, expected, func() string {
 		for _, a := range apps {
-			object, there := v.town.Get(a.NamespacedName)
-			if !there || !workload.Newer(object, edited[a]) {
+			object, exists := v.town.Get(a.NamespacedName)
+			if !exists || !workload.Newer(object, edited[a]) {
 				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s", a.Name, statusText(edited[a]))
 			}
 			if is := statusText(object); is != before[a] {

@@ -74,7 +74,7 @@ func (v visit) validates(version schema.GroupVersionResource) {
 		object := v.town.draw(plans).in(version)
 		spec := object.Object["spec"].(map[string]any)
 		e.edit(spec)
-		made, err := v.town.Dynamic.Resource(version).Namespace(plans).Create(v.ctx, object,
+		created, err := v.town.Dynamic.Resource(version).Namespace(plans).Create(v.ctx, object,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 			v.OK(v.t, "asking for a dry run", err)
@@ -86,9 +86,9 @@ func (v visit) validates(version schema.GroupVersionResource) {
 			v.Fail(v.t, "the API server refuses a WebApp of "+version.Version+" that can't be meant: "+e.what,
 				fmt.Sprintf("it accepts spec %v", spec))
 		case e.ok && version == newer && spec["replicas"] == nil:
-			if is, _, _ := unstructured.NestedInt64(made.Object, "spec", "replicas"); is != 1 {
+			if is, _, _ := unstructured.NestedInt64(created.Object, "spec", "replicas"); is != 1 {
 				v.Fail(v.t, "a WebApp of "+version.Version+" without replicas has the default, spec.replicas: 1",
-					fmt.Sprintf("it has spec %v", made.Object["spec"]))
+					fmt.Sprintf("it has spec %v", created.Object["spec"]))
 			}
 		}
 	}

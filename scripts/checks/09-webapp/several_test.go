@@ -30,10 +30,10 @@ func (v visit) apart(a, b *app) {
 }
 
 // selecting returns the Service and the Deployment of one of them.
-func (t *town) selecting(of *app) workload.Selecting {
-	service, _ := t.service(of)
-	deployment, _ := t.deployment(of)
-	return workload.Selecting{Owner: of.Name, Service: &service, Deployment: &deployment}
+func (t *town) selecting(a *app) workload.Selecting {
+	service, _ := t.service(a)
+	deployment, _ := t.deployment(a)
+	return workload.Selecting{Owner: a.Name, Service: &service, Deployment: &deployment}
 }
 
 // longestName is the maximum length of a Service's name.
@@ -95,9 +95,9 @@ func many(v visit) {
 		listed, _, _ := unstructured.NestedSlice(state.Object, "spec", "ports")
 		for _, port := range listed {
 			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
-			if of := ports[nodePort]; of != "" && of != state.GetName() {
+			if name := ports[nodePort]; name != "" && name != state.GetName() {
 				v.Fail(v.t, fmt.Sprintf(expected, crowd),
-					fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, of))
+					fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, name))
 			}
 		}
 	}
@@ -105,22 +105,22 @@ func many(v visit) {
 		containers, _, _ := unstructured.NestedSlice(state.Object, "spec", "template", "spec", "containers")
 		for _, container := range containers {
 			image, _ := container.(map[string]any)["image"].(string)
-			if of := images[image]; of != "" && of != state.GetName() {
+			if name := images[image]; name != "" && name != state.GetName() {
 				v.Fail(v.t, fmt.Sprintf(expected, crowd),
-					fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, of))
+					fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, name))
 			}
 		}
 	}
 }
 
 // record records every state of the children of one kind in a namespace, until the check ends.
-func (v visit) record(of schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
+func (v visit) record(resource schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
 	v.t.Helper()
-	client := v.town.Dynamic.Resource(of).Namespace(namespace)
+	client := v.town.Dynamic.Resource(resource).Namespace(namespace)
 	list, err := client.List(v.ctx, metav1.ListOptions{})
-	v.OK(v.t, "listing "+of.Resource, err)
+	v.OK(v.t, "listing "+resource.Resource, err)
 	watch, err := client.Watch(v.ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	v.OK(v.t, "watching "+of.Resource, err)
+	v.OK(v.t, "watching "+resource.Resource, err)
 	v.t.Cleanup(watch.Stop)
 	var mutex sync.Mutex
 	var recorded []*unstructured.Unstructured

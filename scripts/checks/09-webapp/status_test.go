@@ -160,7 +160,7 @@ func available() frameworktypes.Feature {
 			defer recording.Stop()
 			// After the operator's first write, its cache has its own writes only after a delay.
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
-				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}},
+				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: watchDelay}},
 			}}))
 			v.setImage(a, v.town.drawImage())
 			v.asSpecified(a)
@@ -317,9 +317,9 @@ func (v visit) answers(a *app) {
 func page() frameworktypes.Feature {
 	return features.New("the web server answers").
 		Assess("at the node port of the spec", check.Assess(assess(func(v visit) {
-			there, err := v.town.AwaitNode(v.ctx)
+			exists, err := v.town.AwaitNode(v.ctx)
 			v.OK(v.t, "waiting for the node", err)
-			if !there {
+			if !exists {
 				v.Prevented(v.t, workload.NoNode)
 			}
 			a := v.town.first

@@ -170,9 +170,9 @@ const (
 // The label triggers most operators, and others retry by themselves.
 func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all bool, err error) {
 	if s.labelled == nil {
-		deployment, made := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
-		object, there := t.Get(s.NamespacedName)
-		if !made || !there || !workload.Forbidden(&deployment) {
+		deployment, exists := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
+		object, ownerExists := t.Get(s.NamespacedName)
+		if !exists || !ownerExists || !workload.Forbidden(&deployment) {
 			return false, nil // the status may still change
 		}
 		if still := deployment.ResourceVersion + " " + object.GetResourceVersion(); still != s.still {
@@ -189,7 +189,7 @@ func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all 
 		return e.Namespace == s.Namespace && e.Name == s.Name && e.Code == http.StatusUnprocessableEntity
 	}))
 	before, _ := workload.ConditionOf(s.labelled, degradedType)
-	if now, there := t.Get(s.NamespacedName); there && workload.Newer(now, s.labelled) {
+	if now, exists := t.Get(s.NamespacedName); exists && workload.Newer(now, s.labelled) {
 		is, _ := workload.ConditionOf(now, degradedType)
 		if is != before {
 			s.changed = fmt.Sprintf("its message was %q, and when the operator had tried again it was %q", before.Message, is.Message)
@@ -347,8 +347,8 @@ func (v visit) remove(a *app) {
 	v.t.Helper()
 	v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
 	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, goes", gonePatience, v.town.Changed, func() (string, bool) {
-		_, there := v.town.Get(a.NamespacedName)
-		return "it is still there", !there
+		_, exists := v.town.Get(a.NamespacedName)
+		return "it is still there", !exists
 	})
 }
 

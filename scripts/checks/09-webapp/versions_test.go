@@ -233,9 +233,9 @@ func (v visit) createNewer(description string) *app {
 	if description != "" {
 		object.Object["spec"].(map[string]any)["description"] = description
 	}
-	made, err := v.town.Dynamic.Resource(newer).Namespace(a.Namespace).Create(v.ctx, object, metav1.CreateOptions{})
+	created, err := v.town.Dynamic.Resource(newer).Namespace(a.Namespace).Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating a WebApp in v1beta1", err)
-	a.object = made
+	a.object = created
 	return a
 }
 
@@ -244,12 +244,12 @@ func (v visit) works(a *app) {
 	v.t.Helper()
 	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d",
 		a.Name, a.image, a.port), func() string {
-		deployment, there := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
-		if !there || len(deployment.Spec.Template.Spec.Containers) == 0 || deployment.Spec.Template.Spec.Containers[0].Image != a.image {
+		deployment, exists := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
+		if !exists || len(deployment.Spec.Template.Spec.Containers) == 0 || deployment.Spec.Template.Spec.Containers[0].Image != a.image {
 			return "it has no such Deployment"
 		}
-		service, there := workload.Named[corev1.Service](v.town.Owners, workload.Services, a.NamespacedName)
-		if !there || len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort != a.port {
+		service, exists := workload.Named[corev1.Service](v.town.Owners, workload.Services, a.NamespacedName)
+		if !exists || len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort != a.port {
 			return "it has no such Service"
 		}
 		return ""

@@ -48,7 +48,7 @@ func TestWebApp(t *testing.T) {
 		"drift":              drift(),
 		"others-fields":      othersFields(),
 		"foreign-stays":      foreignStays(),
-		"foreign-goes":       foreignGoes(),
+		"foreign-goes":       foreignDeleted(),
 		"earlier-webapp":     earlierWebApp(),
 		"available":          available(),
 		"scale":              scale(),

@@ -253,13 +253,13 @@ func (v *visit) awaitWrite(since time.Time) {
 }
 
 // ends fails the check unless the operator ends when it is asked to, and does not report that as a failure.
-func (v *visit) ends(meanwhile string) {
+func (v *visit) ends(fault string) {
 	v.t.Helper()
 	began, most := time.Now(), endsWithin+busyLags*v.Lag()
 	failure, err := v.Operator.End(v.ctx, most+2*time.Second)
 	v.OK(v.t, "stopping the operator", err)
 	expected := fmt.Sprintf("the controller ends within %s after SIGTERM, with exit code 0, also while the API server %s",
-		endsWithin, meanwhile)
+		endsWithin, fault)
 	if took := time.Since(began); took > most {
 		v.Fail(v.t, expected, fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
 	}

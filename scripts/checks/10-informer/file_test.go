@@ -46,13 +46,13 @@ func changed() types.Feature {
 			v.holds("three AuthorizedKeys were created")
 			stop := v.keepLabelling(busy, grace)
 			defer stop()
-			const meanwhile = "while labels of AuthorizedKeys change all the time, "
+			const underLoad = "while labels of AuthorizedKeys change all the time, "
 			v.changeKey(grace)
-			v.holds(meanwhile + "the key of " + grace + " has changed")
+			v.holds(underLoad + "the key of " + grace + " has changed")
 			v.add("edsger")
-			v.holds(meanwhile + "a fourth AuthorizedKey was created")
+			v.holds(underLoad + "a fourth AuthorizedKey was created")
 			v.remove(ada)
-			v.holds(meanwhile + ada + " was deleted")
+			v.holds(underLoad + ada + " was deleted")
 			stop()
 			v.repairedAfterEvents(grace)
 		}))).Feature()

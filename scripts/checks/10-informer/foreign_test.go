@@ -72,9 +72,9 @@ func (v *visit) ghosts() string {
 	}, "\n")
 }
 
-// besides returns foreign files in the folder of the file, by name, such as administrators and editors leave there. A
-// controller may have a pattern for its temporary files, which none of these may match.
-func (v *visit) besides() map[string]string {
+// otherFiles returns foreign files in the folder of the file, by name, such as administrators and editors leave there.
+// A controller may have a pattern for its temporary files, which none of these may match.
+func (v *visit) otherFiles() map[string]string {
 	drawn := fmt.Sprint(100000 + v.random.IntN(900000))
 	files := map[string]string{}
 	for _, name := range []string{
@@ -96,12 +96,12 @@ func foreignLines() types.Feature {
 	return features.New("lines of others stay").
 		Assess("byte for byte", check.Assess(assess(func(v *visit) {
 			v.foreign = v.drawOthers()
-			besides := v.besides()
+			otherFiles := v.otherFiles()
 			v.restart(never, func() {
 				v.write(v.with(v.foreign, v.ghosts()))
 				v.inFolder("writing other files", func(folder *os.Root) error {
 					err := folder.Mkdir("backup", 0o700)
-					for name, content := range besides {
+					for name, content := range otherFiles {
 						err = errors.Join(err, folder.WriteFile(name, []byte(content), 0o600))
 					}
 					return err
@@ -122,7 +122,7 @@ func foreignLines() types.Feature {
 			delete(v.keys, ada)
 			v.set(ada, "hello")
 			v.holds("the last AuthorizedKey is not valid any more, and the file of others ends with blank lines")
-			v.keep(besides)
+			v.otherFilesKept(otherFiles)
 		}))).
 		Assess("also if it can't be read", check.Assess(assess(func(v *visit) {
 			const expected = "while the file can't be read, the controller leaves it as it is, since it does not know the lines of others in it"
@@ -144,17 +144,17 @@ func foreignLines() types.Feature {
 		}))).Feature()
 }
 
-// keep fails the check unless the other files in the folder are unchanged.
-func (v *visit) keep(besides map[string]string) {
+// otherFilesKept fails the check unless the other files in the folder are unchanged.
+func (v *visit) otherFilesKept(files map[string]string) {
 	v.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(besides)) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		content, err := limited.ReadFile(v.node.folder, name, fileLimit)
 		expected := "other files in the folder of the file stay as they are, such as " + name
 		if errors.Is(err, fs.ErrNotExist) {
 			v.Fail(v.t, expected, "it is gone: which files does the controller take for its own temporary files?")
 		}
 		v.OK(v.t, "reading "+name, err)
-		if string(content) != besides[name] {
+		if string(content) != files[name] {
 			v.Fail(v.t, expected, fmt.Sprintf("it has the content %q", shorten(string(content))))
 		}
 	}

@@ -204,15 +204,15 @@ func (n *node) replaceByFolder(draft string) {
 }
 
 // draftsMade returns how many files were created next to the file so far.
-func (n *node) draftsMade() (made int) {
+func (n *node) draftsMade() (count int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	for _, d := range n.drafts {
 		if d.Has(fsnotify.Create) {
-			made++
+			count++
 		}
 	}
-	return made
+	return count
 }
 
 // draftsSoFar returns a mark for draftNames and end.
@@ -282,8 +282,8 @@ func (n *node) replaced(first int) (times int) {
 
 // get returns an AuthorizedKey as the watch has reported it. Nil: there is none.
 func (n *node) get(name string) *unstructured.Unstructured {
-	object, there, err := n.informers[0].GetStore().GetByKey(name)
-	if err != nil || !there {
+	object, exists, err := n.informers[0].GetStore().GetByKey(name)
+	if err != nil || !exists {
 		return nil
 	}
 	return object.(*unstructured.Unstructured)
@@ -297,8 +297,8 @@ func (n *node) warnings(name string) map[string]string {
 		object := object.(*unstructured.Unstructured)
 		kind, _, _ := unstructured.NestedString(object.Object, "type")
 		about, _, _ := unstructured.NestedString(object.Object, "regarding", "name")
-		of, _, _ := unstructured.NestedString(object.Object, "regarding", "kind")
-		if kind == "Warning" && about == name && of == keysKind.Kind {
+		regarding, _, _ := unstructured.NestedString(object.Object, "regarding", "kind")
+		if kind == "Warning" && about == name && regarding == keysKind.Kind {
 			found[object.GetName()] = object.GetResourceVersion()
 		}
 	}

@@ -238,10 +238,10 @@ func (v *visit) stat() fs.FileInfo {
 	return info
 }
 
-// restart stops the operator, calls meanwhile, and starts the operator.
-func (v *visit) restart(resync time.Duration, meanwhile func()) {
+// restart stops the operator, calls change, and starts the operator.
+func (v *visit) restart(resync time.Duration, change func()) {
 	v.t.Helper()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-	meanwhile()
+	change()
 	v.OK(v.t, "starting the operator", v.node.start(v.ctx, resync))
 }

@@ -55,7 +55,7 @@ const sameAttempt = 50 * time.Millisecond
 func backsOff() e2etypes.Feature {
 	return feature("retries back off", "while the cloud throttles", func(v visit) {
 		v.arm(whole(faults.TooManyRequests)...)
-		o := v.make("palm")
+		o := v.createWanted("palm")
 		expected := fmt.Sprintf("while the cloud answers 429, the operator waits longer and longer: "+
 			"after at most %d attempts for %s or more", mostRetries, pause)
 		refused := func() []faults.Entry {

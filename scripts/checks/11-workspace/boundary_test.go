@@ -70,7 +70,7 @@ func everyBoundary() e2etypes.Feature {
 		cents := 0
 		for _, o := range lives {
 			if running := v.running(o); len(running) > 0 || len(v.instances(o)) > 1 {
-				v.fail("for each of the objects one instance was launched, and none runs any more", v.bill(o))
+				v.fail("for each of the objects one instance was launched, and none runs any more", v.launchedInstances(o))
 			}
 			cents += cloud.Prices["small"] * len(v.instances(o))
 		}
@@ -110,7 +110,7 @@ func describe(e faults.Entry) string {
 // instance, and then none.
 func (v visit) life(name, when string) order {
 	v.t.Helper()
-	o := v.make(name)
+	o := v.createWanted(name)
 	launched := "one instance is launched for an object, and it runs, when the operator is " + when
 	if when == "on a good day" {
 		launched = "one instance is launched for an object, and it runs"
@@ -129,10 +129,10 @@ func (v visit) life(name, when string) order {
 // at most one instance, and none at the end.
 func scenario(v visit) {
 	v.set(func(s *cloud.Settings) { s.Lag = cloud.Defaults().Lag })
-	long := v.make("zebrano")
+	long := v.createWanted("zebrano")
 	v.hasOne("zebrano gets one instance", longPatience, long, 1)
 	v.ready("the instance of zebrano runs", longPatience, long, metav1.ConditionTrue)
-	short := v.make("ziricote")
+	short := v.createWanted("ziricote")
 	v.delete(short)
 	v.delete(long)
 	for _, o := range []order{long, short} {
@@ -143,7 +143,7 @@ func scenario(v visit) {
 		const expected = "for each object at most one instance was launched, and none runs when it has gone"
 		v.atMost(expected, o, 1)
 		if slices.ContainsFunc(v.instances(o), func(i cloud.Instance) bool { return i.State != cloud.Terminated }) {
-			v.fail(expected, v.bill(o))
+			v.fail(expected, v.launchedInstances(o))
 		}
 	}
 }

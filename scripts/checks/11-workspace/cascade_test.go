@@ -104,7 +104,7 @@ func foreground() e2etypes.Feature {
 		v.arm(whole(faults.Unavailable)...)
 		v.cascade(down, metav1.DeletePropagationForeground)
 		v.collect(down)
-		v.dies(down)
+		v.awaitDeletion(down)
 		v.disarm()
 		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, its instance ends before it goes, " +
 			"although the garbage collector deletes its Workspace first"
@@ -117,9 +117,9 @@ func foreground() e2etypes.Feature {
 		v.start()
 		other := v.runs("wenge") // when it runs, the operator has seen wattle
 		const stays = "while wattle is paused, it stays when it is deleted with --cascade=foreground, and its instance runs"
-		now, there := v.find(paused)
-		if !there || !slices.Contains(now.GetFinalizers(), finalizer) || len(v.running(paused)) != 1 {
-			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(paused)))
+		now, exists := v.find(paused)
+		if !exists || !slices.Contains(now.GetFinalizers(), finalizer) || len(v.running(paused)) != 1 {
+			v.fail(stays, fmt.Sprintf("it is there: %t; %s", exists, v.launchedInstances(paused)))
 		}
 		v.change(paused, `{"spec":{"paused":false}}`)
 		const unpaused = "when wattle, which was deleted with --cascade=foreground, is not paused any more, " +
@@ -160,7 +160,7 @@ func orphan() e2etypes.Feature {
 		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it goes, " +
 			"although its Workspace has no owner any more"
 		v.disappears(expected, longPatience, o)
-		second := v.make("yellowwood")
+		second := v.createWanted("yellowwood")
 		const another = "another yellowwood gets an instance of its own, although the first one was deleted with --cascade=orphan"
 		v.hasOne(another, longPatience, second, 1)
 	})
@@ -175,17 +175,17 @@ func noAnswer() e2etypes.Feature {
 		for round := range mostRounds {
 			v.arm(faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
 			v.began = time.Now()
-			stuck := v.make(fmt.Sprintf("box-%d", round))
+			stuck := v.createWanted(fmt.Sprintf("box-%d", round))
 			v.until("a launch is sent for "+stuck.name, longPatience, func() (string, bool) {
 				_, sent := v.unansweredRequest()
 				return "none was", sent
 			})
-			other := v.make(fmt.Sprintf("briar-%d", round))
+			other := v.createWanted(fmt.Sprintf("briar-%d", round))
 			expected = fmt.Sprintf("%s gets its instance while the launch of %s has no answer", other.name, stuck.name)
-			v.until(expected, longPatience, func() (string, bool) { return v.bill(other), len(v.instances(other)) > 0 })
+			v.until(expected, longPatience, func() (string, bool) { return v.launchedInstances(other), len(v.instances(other)) > 0 })
 			late := v.launchedLate(other)
 			v.disarm() // Now the request ends, and the others continue.
-			next := v.make(fmt.Sprintf("bramble-%d", round))
+			next := v.createWanted(fmt.Sprintf("bramble-%d", round))
 			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name), longPatience, next, 1)
 			v.ready(next.name+" gets its instance", longPatience, next, metav1.ConditionTrue)
 			if late == nil {

@@ -66,8 +66,8 @@ func (v visit) namesItsOwn(o, other order) {
 	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: Ready is False, or the status names its own", o.name)
 	v.until(expected, longPatience, func() (string, bool) {
 		v.untouched(other)
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return o.name + " is gone", false
 		}
 		if foreign := v.instances(other)[0].ID; slices.Contains(v.reportedOf(o), foreign) {
@@ -86,10 +86,10 @@ func (v visit) namesItsOwn(o, other order) {
 // goneOrUnready reports whether a deleted object is gone, after its instance, or reports that it can't be deleted.
 func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	v.t.Helper()
-	now, there := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
-	if !there {
+	now, exists := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
+	if !exists {
 		if running := v.running(o); len(running) > 0 {
-			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.launchedInstances(o)))
 		}
 		return "", true
 	}

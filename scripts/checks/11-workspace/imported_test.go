@@ -40,8 +40,8 @@ func imported() e2etypes.Feature {
 			v.ready(what, longPatience, wrong, metav1.ConditionFalse)
 			v.delete(wrong)
 			v.until(what+", and disappears when it is deleted", longPatience, func() (string, bool) {
-				_, there := v.find(wrong)
-				return name + " is still there", !there
+				_, exists := v.find(wrong)
+				return name + " is still there", !exists
 			})
 		}
 		const unharmed = "an instance that belongs to another is not ended"
@@ -60,8 +60,8 @@ func imported() e2etypes.Feature {
 		}
 		v.delete(turned)
 		v.until("sassafras disappears after it is deleted", longPatience, func() (string, bool) {
-			_, there := v.find(turned)
-			return "it is still there", !there
+			_, exists := v.find(turned)
+			return "it is still there", !exists
 		})
 		if len(v.running(foreign)) != 1 {
 			v.fail(unharmed, "it was ended when sassafras was deleted, which could not import it, "+
@@ -69,12 +69,12 @@ func imported() e2etypes.Feature {
 		}
 		v.delete(o)
 		v.until("when spruce is deleted, the instance that it imported ends, and spruce disappears", longPatience, func() (string, bool) {
-			_, there := v.find(o)
+			_, exists := v.find(o)
 			running := v.running(theirs)
-			if !there && len(running) > 0 {
+			if !exists && len(running) > 0 {
 				v.fail("when spruce is deleted, the instance that it imported ends before it disappears", "spruce is gone, and "+one.ID+" still runs")
 			}
-			return "it is still there", !there
+			return "it is still there", !exists
 		})
 		v.namesForeign()
 	})

@@ -29,7 +29,7 @@ func launched() e2etypes.Feature {
 		}
 		// Other instances are different, and the first one stays.
 		const too = "for birch an instance is launched, too, and for an object with the longest name and image that there can be"
-		birch, longest := v.make("birch"), v.longest()
+		birch, longest := v.createWanted("birch"), v.longest()
 		v.hasOne(too, patience, birch, 1)
 		if large := v.hasOne(too, patience, longest, 1); large.Type != "large" {
 			v.fail("for an object with the longest name a large instance is launched, as its spec says", "it is "+large.Type)
@@ -85,25 +85,26 @@ func (v visit) before(expected, what string, o order, match func(faults.Entry) b
 
 func finalizerFirst() e2etypes.Feature {
 	return feature("first the finalizer", "then the cloud", func(v visit) {
-		first := v.make("catalpa")
+		first := v.createWanted("catalpa")
 		v.hasOne("catalpa gets its instance", patience, first, 1)
-		v.held(first)
+		v.finalizerBeforeLaunch(first)
 		v.Settle(v.ctx, v.t)
 		v.arm(faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1})
 		v.began = time.Now()
-		second := v.make("chestnut")
+		second := v.createWanted("chestnut")
 		v.hasOne("chestnut gets its instance, although the operator's first write meets a conflict", longPatience, second, 1)
-		v.held(second)
+		v.finalizerBeforeLaunch(second)
 	})
 }
 
-// held fails an operator that launched an instance for an object before it knew that its finalizer was on the object.
-func (v visit) held(o order) {
+// finalizerBeforeLaunch fails an operator that launched an instance for an object before it knew that its finalizer was
+// on the object.
+func (v visit) finalizerBeforeLaunch(o order) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the finalizer %s is on %s before anything is launched for it", finalizer, o.name)
 	v.until(expected, patience, func() (string, bool) {
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return "it is gone", false
 		}
 		return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()), slices.Contains(now.GetFinalizers(), finalizer)
@@ -118,13 +119,13 @@ func nonceFirst() e2etypes.Feature {
 		const expected = "the Workspace cedar, which CloudInstance cedar controls, has the nonce before anything is launched, " +
 			"and each attempt to launch has it as its token"
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service})
-		o := v.make("cedar")
+		o := v.createWanted("cedar")
 		var nonce string
 		v.until(expected, patience, func() (string, bool) {
-			var there bool
-			nonce, _, there = v.workspace(o)
+			var exists bool
+			nonce, _, exists = v.workspace(o)
 			attempts := len(launches(v.log()))
-			if attempts > 0 && !there {
+			if attempts > 0 && !exists {
 				return fmt.Sprintf("it has tried to launch %d times, "+
 					"and there is no Workspace cedar that the CloudInstance cedar controls", attempts), false
 			}
@@ -161,7 +162,7 @@ func hasToken(launch faults.Entry, nonce string) (token string, is bool) {
 
 func recorded() e2etypes.Feature {
 	return feature("the result is recorded", "and the nonce removed", func(v visit) {
-		o := v.make("elder")
+		o := v.createWanted("elder")
 		one := v.hasOne("elder gets one instance", patience, o, 1)
 		v.records(fmt.Sprintf("the Workspace elder has the instanceID %s and no nonce any more", one.ID), patience, o, one)
 	})
@@ -171,8 +172,8 @@ func recorded() e2etypes.Feature {
 func (v visit) records(expected string, patience time.Duration, o order, one cloud.Instance) {
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
-		nonce, id, there := v.workspace(o)
-		if !there {
+		nonce, id, exists := v.workspace(o)
+		if !exists {
 			return fmt.Sprintf("there is no Workspace %s that the CloudInstance %s controls", o.name, o.name), false
 		}
 		return fmt.Sprintf("the instanceID of the Workspace %s is %q, and its nonce %q", o.name, id, nonce), id == one.ID && nonce == ""
@@ -181,12 +182,12 @@ func (v visit) records(expected string, patience time.Duration, o order, one clo
 
 func statusReported() e2etypes.Feature {
 	return feature("the status", "tells what was observed", func(v visit) {
-		o := v.make("fir")
+		o := v.createWanted("fir")
 		one := v.hasOne("fir gets one instance", patience, o, 1)
 		v.statusShows("the instance of fir runs", patience, o, one)
 		v.ready("the instance of fir runs", patience, o, metav1.ConditionTrue)
 		v.arm(whole(faults.Unavailable)...)
-		other := v.make("hazel")
+		other := v.createWanted("hazel")
 		v.ready("while the cloud answers 503", patience, other, metav1.ConditionFalse)
 		const down = "while the cloud answers 503, the reason of Ready is " + cloudDown
 		v.until(down, patience, func() (string, bool) {
@@ -199,18 +200,18 @@ func statusReported() e2etypes.Feature {
 		// The operator determines which of its writes meets the fault for the Workspace.
 		for _, fault := range apiFails() {
 			v.arm(fault)
-			refused := v.make(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
+			refused := v.createWanted(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
 			// If it never gets its instance, every-boundary reports that.
 			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, glance) {
-				if now, there := v.find(refused); there {
+				if now, exists := v.find(refused); exists {
 					if c := conditionOf(now); c != nil && c.Status == metav1.ConditionTrue {
 						break
 					}
 				}
 			}
 			if reasons := v.reasonsOf(refused); slices.Contains(reasons, cloudDown) {
-				well := fmt.Sprintf("while the cloud is well and the API server fails (%s), the reason of Ready is never %s", fault, cloudDown)
-				v.fail(well, fmt.Sprintf("Ready of %s has had the reasons %q", refused.name, reasons))
+				expected := fmt.Sprintf("while the cloud is well and the API server fails (%s), the reason of Ready is never %s", fault, cloudDown)
+				v.fail(expected, fmt.Sprintf("Ready of %s has had the reasons %q", refused.name, reasons))
 			}
 		}
 		dying := v.runs("hawthorn")
@@ -256,11 +257,11 @@ func namesake() e2etypes.Feature {
 		first := v.runs("holly")
 		v.delete(first)
 		v.disappears("when holly is deleted, its instance ends, and it goes", patience, first)
-		second := v.make("holly")
+		second := v.createWanted("holly")
 		// An operator that leaves the Workspace to the garbage collector has to wait for it.
 		v.until("another CloudInstance holly gets an instance of its own", longPatience, func() (string, bool) {
 			v.atMost("of two CloudInstances holly, one after the other, each has one instance", second, 1)
-			return v.bill(second), len(v.running(second)) == 1
+			return v.launchedInstances(second), len(v.running(second)) == 1
 		})
 		v.atMost("of two CloudInstances holly, one after the other, each has one instance", first, 1)
 		v.inOtherNamespace(second)

@@ -21,7 +21,7 @@ import (
 
 // inOtherNamespace checks an object with the name of another one, in another namespace. Each has its own instance and
 // its own Workspace.
-func (v visit) inOtherNamespace(here order) {
+func (v visit) inOtherNamespace(original order) {
 	v.t.Helper()
 	typed, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
@@ -30,14 +30,14 @@ func (v visit) inOtherNamespace(here order) {
 		v.OK(v.t, "creating the namespace "+elsewhere, err)
 	}
 	objects, notes := v.client.Resource(resource).Namespace(elsewhere), v.client.Resource(workspaces).Namespace(elsewhere)
-	spec := v.wanted(here.name + "-elsewhere")
+	spec := v.wanted(original.name + "-elsewhere")
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(kind)
-	object.SetName(here.name)
-	v.elsewhere = append(v.elsewhere, here.name)
+	object.SetName(original.name)
+	v.elsewhere = append(v.elsewhere, original.name)
 	object, err = objects.Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating a CloudInstance in the namespace "+elsewhere, err)
-	o := order{name: here.name, image: spec["image"].(string), uid: string(object.GetUID())}
+	o := order{name: original.name, image: spec["image"].(string), uid: string(object.GetUID())}
 
 	expected := fmt.Sprintf("a CloudInstance %s in another namespace gets an instance of its own, "+
 		"and its Workspace is in that namespace", o.name)
@@ -64,10 +64,10 @@ func (v visit) inOtherNamespace(here order) {
 		return "it is still there", err != nil
 	})
 	const stays = "the instance of an object still runs when an object of the same name in another namespace is deleted"
-	if running := v.running(here); len(running) != 1 {
-		v.fail(stays, v.bill(here))
+	if running := v.running(original); len(running) != 1 {
+		v.fail(stays, v.launchedInstances(original))
 	}
-	v.records(stays, patience, here, v.running(here)[0])
+	v.records(stays, patience, original, v.running(original)[0])
 }
 
 // leftOver checks objects that were removed by force while their instances ran: a user has removed the finalizers.
@@ -90,8 +90,8 @@ func (v visit) leftOver() {
 	for _, o := range firsts {
 		v.OK(v.t, "removing a CloudInstance by force", remove(v.ctx, v.objects, o.name))
 		v.until(o.name+" is gone, since a user has removed its finalizers", patience, func() (string, bool) {
-			_, there := v.find(o)
-			return "it is still there", !there
+			_, exists := v.find(o)
+			return "it is still there", !exists
 		})
 		if err := v.notes.Delete(v.ctx, o.name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			v.OK(v.t, "deleting the Workspace of "+o.name+", as the garbage collector does", err)
@@ -101,12 +101,12 @@ func (v visit) leftOver() {
 	for i, o := range firsts {
 		_, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
 		kept[i] = err == nil // An operator may use no finalizer there. Then nothing is kept.
-		seconds = append(seconds, v.make(o.name))
+		seconds = append(seconds, v.createWanted(o.name))
 	}
 	for i, o := range seconds {
 		v.until("a CloudInstance with the name of an earlier one has a condition, or an instance", longPatience, func() (string, bool) {
-			now, there := v.find(o)
-			return "it has neither", there && conditionOf(now) != nil || len(v.instances(o)) > 0
+			now, exists := v.find(o)
+			return "it has neither", exists && conditionOf(now) != nil || len(v.instances(o)) > 0
 		})
 		v.Settle(v.ctx, v.t)
 		now, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -140,7 +140,7 @@ func (v visit) nonceOfAnother() {
 	v.began = time.Now()
 	mark := v.Audit.Now()
 	v.arm(faults.Fault{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: answerTakes}})
-	o := v.make("cypress")
+	o := v.createWanted("cypress")
 	looked := v.OperatorRequests().And(audit.On(workspaces.Group, workspaces.Resource)).And(func(e audit.Event) bool {
 		return e.Name == o.name || e.Verb == "create"
 	})

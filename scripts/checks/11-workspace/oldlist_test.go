@@ -57,7 +57,7 @@ func oldList(v visit) {
 	v.hold(dying)
 	v.Settle(v.ctx, v.t)
 	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
-	fresh := v.make("whitebeam")
+	fresh := v.createWanted("whitebeam")
 	v.until("the operator writes for whitebeam, which the API server refuses", longPatience, func() (string, bool) {
 		return "it does not", slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Injected && e.Name == fresh.name })
 	})
@@ -74,8 +74,8 @@ func oldList(v visit) {
 	v.disappears("when weigela is deleted, its instance ends, and it disappears", longPatience, again)
 	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, but not another controller's", longPatience,
 		func() (string, bool) {
-			now, there := v.find(dying)
-			if !there {
+			now, exists := v.find(dying)
+			if !exists {
 				return "it is gone", false
 			}
 			return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()),
@@ -83,7 +83,7 @@ func oldList(v visit) {
 		})
 	v.endsUnrecorded(ending)
 	v.kill()
-	second := v.make("weigela")
+	second := v.createWanted("weigela")
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
 		Kind: faults.Behind, Class: faults.Read, Service: faults.API,
 		Version: before.GetResourceVersion(), For: metav1.Duration{Duration: listBehind},
@@ -91,7 +91,7 @@ func oldList(v visit) {
 	started := time.Now()
 	v.start()
 	// Events arrive in order: when the operator knows this one, it knows that willow is gone.
-	other := v.make("yew")
+	other := v.createWanted("yew")
 	known := func() bool {
 		for _, old := range []order{o, again, dying, ending, fresh} {
 			if !v.sawOldNews(old, started) {
@@ -115,7 +115,7 @@ func oldList(v visit) {
 			"although the operator was started again and at first still saw it", gone.name)
 		v.atMost(expected, gone, 1)
 		if len(v.running(gone)) > 0 {
-			v.fail(expected, v.bill(gone))
+			v.fail(expected, v.launchedInstances(gone))
 		}
 		v.leavesNone(gone)
 	}

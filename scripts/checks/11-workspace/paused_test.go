@@ -22,7 +22,7 @@ func paused() e2etypes.Feature {
 		other := v.runs("tulip") // when it runs, the operator has seen teak
 		v.Settle(v.ctx, v.t)
 		if len(v.instances(o)) > 0 {
-			v.fail("while teak is paused, nothing is launched for it", v.bill(o))
+			v.fail("while teak is paused, nothing is launched for it", v.launchedInstances(o))
 		}
 		if tags := v.instances(theirs)[0].Tags; len(tags) > 0 {
 			const untouched = "while tamarind is paused, the instance that it is to import stays as it is"
@@ -37,8 +37,8 @@ func paused() e2etypes.Feature {
 		})
 		v.delete(imports)
 		v.until("tamarind, which is not paused, disappears when it is deleted", longPatience, func() (string, bool) {
-			_, there := v.find(imports)
-			return "it is still there", !there
+			_, exists := v.find(imports)
+			return "it is still there", !exists
 		})
 		v.change(o, `{"spec":{"paused":false}}`)
 		v.hasOne("when teak is not paused any more, its instance is launched", longPatience, o, 1)
@@ -51,8 +51,8 @@ func paused() e2etypes.Feature {
 		v.disappears("tulip, which is not paused, disappears when it is deleted", longPatience, other)
 		v.Settle(v.ctx, v.t)
 		const stays = "while teak is paused, it stays when it is deleted, and its instance runs"
-		if _, there := v.find(o); !there || len(v.running(o)) != 1 {
-			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(o)))
+		if _, exists := v.find(o); !exists || len(v.running(o)) != 1 {
+			v.fail(stays, fmt.Sprintf("it is there: %t; %s", exists, v.launchedInstances(o)))
 		}
 		v.change(o, `{"spec":{"paused":false}}`)
 		v.disappears("when teak, which was deleted, is not paused any more, its instance ends, and it disappears", longPatience, o)

@@ -65,7 +65,7 @@ func (v visit) objectsFail(dying order) {
 func (v visit) failsAndHeals(requests string, end func(), name string, dying order) {
 	v.t.Helper()
 	defer end()
-	fresh := v.make(name)
+	fresh := v.createWanted(name)
 	v.delete(dying)
 	v.reportErrors(requests, fresh, dying)
 	end()
@@ -80,8 +80,8 @@ func (v visit) reportErrors(requests string, all ...order) {
 	for _, o := range all {
 		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s", fails, o.name, cloudDown)
 		v.until(expected, patience, func() (string, bool) {
-			now, there := v.find(o)
-			if !there {
+			now, exists := v.find(o)
+			if !exists {
 				return o.name + " is gone", true
 			}
 			c := conditionOf(now)
@@ -96,12 +96,12 @@ func (v visit) reportErrors(requests string, all ...order) {
 
 // webhookDown registers a webhook that does not answer for writes of a resource, and returns when the API server calls
 // it: then the probe, which is such a write, fails. end removes the webhook at its first call.
-func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
+func (v visit) webhookDown(refused string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
 	all := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	made, err := all.Create(v.ctx, &admissionv1.ValidatingWebhookConfiguration{
+	created, err := all.Create(v.ctx, &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "workspace-down-", Labels: map[string]string{existing.Label: "true"}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name:         down,
@@ -109,7 +109,7 @@ func (v visit) webhookDown(of string, probe func(context.Context) error, operati
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: operations,
 				Rule: admissionv1.Rule{
-					APIGroups: []string{workspaces.Group}, APIVersions: []string{workspaces.Version}, Resources: []string{of},
+					APIGroups: []string{workspaces.Group}, APIVersions: []string{workspaces.Version}, Resources: []string{refused},
 				},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
@@ -118,18 +118,18 @@ func (v visit) webhookDown(of string, probe func(context.Context) error, operati
 		}},
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "registering a webhook that is down", err)
-	end = sync.OnceFunc(func() { _ = all.Delete(context.WithoutCancel(v.ctx), made.Name, metav1.DeleteOptions{}) })
+	end = sync.OnceFunc(func() { _ = all.Delete(context.WithoutCancel(v.ctx), created.Name, metav1.DeleteOptions{}) })
 	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
 	defer cancel()
 	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down", func(ctx context.Context) (string, error) {
 		err := probe(ctx)
 		switch {
 		case err == nil:
-			return "it accepts " + of, nil
+			return "it accepts " + refused, nil
 		case apierrors.IsInternalError(err):
 			return "", nil
 		}
-		return "", fmt.Errorf("asking whether %s are accepted: %w", of, err)
+		return "", fmt.Errorf("asking whether %s are accepted: %w", refused, err)
 	})
 	if err != nil {
 		end()

@@ -171,8 +171,8 @@ func (r *region) soon() <-chan struct{} {
 
 // find returns the current state of the CloudInstance that was created, and not a later one with the same name.
 func (r *region) find(o order) (*unstructured.Unstructured, bool) {
-	object, there, err := r.informer.GetStore().GetByKey(namespace + "/" + o.name)
-	if err != nil || !there || string(object.(*unstructured.Unstructured).GetUID()) != o.uid {
+	object, exists, err := r.informer.GetStore().GetByKey(namespace + "/" + o.name)
+	if err != nil || !exists || string(object.(*unstructured.Unstructured).GetUID()) != o.uid {
 		return nil, false
 	}
 	return object.(*unstructured.Unstructured), true

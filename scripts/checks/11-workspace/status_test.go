@@ -45,7 +45,7 @@ func statusNoInput() e2etypes.Feature {
 		v.delete(o)
 		v.change(same, `{"spec":{"paused":true}}`)
 		v.change(same, `{"spec":{"paused":false}}`)
-		fresh := v.make("mangrove")
+		fresh := v.createWanted("mangrove")
 		v.change(fresh, lie, "status")
 		v.start()
 		const unread = "when another user writes an instance into the status of mangrove before the operator has seen it, one is launched for it"
@@ -84,8 +84,8 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 		v.writeCondition(o, wrong)
 		expected := fmt.Sprintf("when another user writes the field %s of the condition Ready, the operator corrects it", what)
 		v.until(expected, longPatience, func() (string, bool) {
-			now, there := v.find(o)
-			if !there {
+			now, exists := v.find(o)
+			if !exists {
 				return o.name + " is gone", false
 			}
 			c := conditionOf(now)
@@ -118,8 +118,8 @@ func (v visit) pausedCorrects() {
 	corrected := func() {
 		v.t.Helper()
 		v.until(expected, longPatience, func() (string, bool) {
-			now, there := v.find(o)
-			if !there {
+			now, exists := v.find(o)
+			if !exists {
 				return "myrtle is gone", false
 			}
 			c := conditionOf(now)
@@ -146,8 +146,8 @@ func (v visit) pausedStatus(o order, one, decoy cloud.Instance) {
 	v.change(o, `{"spec":{"paused":true}}`)
 	paused := fmt.Sprintf("when %s is paused, the condition Ready has the observedGeneration of this change", o.name)
 	v.until(paused, longPatience, func() (string, bool) {
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return o.name + " is gone", false
 		}
 		c := conditionOf(now)

@@ -25,24 +25,24 @@ func ownedBy(object *unstructured.Unstructured, o order) bool {
 // unanswered creates an object for which an instance is launched, and returns while the answer is delayed.
 func (v visit) unanswered(name string) order {
 	v.t.Helper()
-	v.armSlow()
-	o := v.make(name)
-	v.sends(o, patience)
+	v.delayNextWrite()
+	o := v.createWanted(name)
+	v.awaitLaunch(o, patience)
 	return o
 }
 
-// armSlow delays the answer to the next write to the cloud.
-func (v visit) armSlow() {
+// delayNextWrite delays the answer to the next write to the cloud.
+func (v visit) delayNextWrite() {
 	v.t.Helper()
 	v.arm(faults.Fault{
 		Kind: faults.Slow, Class: faults.Write, Service: cloud.Service, At: 1, For: metav1.Duration{Duration: answerTakes},
 	})
 }
 
-// sends waits until the operator has sent a launch for an object.
-func (v visit) sends(o order, patience time.Duration) {
+// awaitLaunch waits until the operator has sent a launch for an object.
+func (v visit) awaitLaunch(o order, patience time.Duration) {
 	v.t.Helper()
-	v.until("a launch is sent for "+o.name, patience, func() (string, bool) { return v.bill(o), len(v.instances(o)) > 0 })
+	v.until("a launch is sent for "+o.name, patience, func() (string, bool) { return v.launchedInstances(o), len(v.instances(o)) > 0 })
 }
 
 // answerTakes is how long an answer is delayed: long enough to kill the operator that waits for it, and shorter than
@@ -52,25 +52,25 @@ const answerTakes = 700 * time.Millisecond
 // untilSeen is how long an operator takes to receive a change that our own watch has reported.
 const untilSeen = 100 * time.Millisecond
 
-// dies waits until our watch has reported that an object is being deleted.
-func (v visit) dies(o order) {
+// awaitDeletion waits until our watch has reported that an object is being deleted.
+func (v visit) awaitDeletion(o order) {
 	v.t.Helper()
 	v.until(o.name+" is being deleted", patience, func() (string, bool) {
-		now, there := v.find(o)
-		return "it is not", !there || !now.GetDeletionTimestamp().IsZero()
+		now, exists := v.find(o)
+		return "it is not", !exists || !now.GetDeletionTimestamp().IsZero()
 	})
 }
 
 func lostAnswer() e2etypes.Feature {
 	return feature("an answer is lost", "and nothing is done twice", func(v visit) {
 		v.arm(faults.Fault{Kind: faults.LostAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
-		o := v.make("juniper")
+		o := v.createWanted("juniper")
 		const expected = "juniper gets one instance, although the answer to the launch was lost"
 		v.hasOne(expected, longPatience, o, 1)
 		v.ready(expected, longPatience, o, metav1.ConditionTrue)
 		v.atMost(expected, o, 1)
 		other := v.runs("jujube")
-		const given = "the operator gives a request up that has no answer, or only half of it, after at most 2 s"
+		const timeLimit = "the operator gives a request up that has no answer, or only half of it, after at most 2 s"
 		unanswered := func(all ...order) time.Duration {
 			v.t.Helper()
 			v.arm(
@@ -82,9 +82,9 @@ func lostAnswer() e2etypes.Feature {
 			}
 			for _, o := range all {
 				v.disappears(o.name+" disappears, although the answer to the first attempt to end its instance never comes, "+
-					"or only half of it: "+given, longPatience, o)
+					"or only half of it: "+timeLimit, longPatience, o)
 			}
-			return v.waited()
+			return v.longestWait()
 		}
 		waited := unanswered(o, other)
 		for round := 1; waited > longestAnswer && round < mostRounds; round++ { // did it wait, or did the machine stall?
@@ -92,7 +92,7 @@ func lostAnswer() e2etypes.Feature {
 		}
 		v.Measure("until it gives a request up that has no answer", waited.Seconds(), "s")
 		if waited > longestAnswer {
-			v.fail(given, fmt.Sprintf("it has waited for %.1f s at least, each of %d times", waited.Seconds(), mostRounds))
+			v.fail(timeLimit, fmt.Sprintf("it has waited for %.1f s at least, each of %d times", waited.Seconds(), mostRounds))
 		}
 	})
 }
@@ -100,8 +100,8 @@ func lostAnswer() e2etypes.Feature {
 // longestAnswer is the maximum time that an operator waits for an answer, including the delays of a busy machine.
 const longestAnswer = 2800 * time.Millisecond
 
-// waited returns how long the operator has waited for an answer that did not come, or only half of it.
-func (v visit) waited() (longest time.Duration) {
+// longestWait returns how long the operator has waited for an answer that did not come, or only half of it.
+func (v visit) longestWait() (longest time.Duration) {
 	v.t.Helper()
 	for _, e := range v.log() {
 		if e.Service == cloud.Service && (e.Fault == faults.NoAnswer || e.Fault == faults.HalfAnswer) {
@@ -123,11 +123,11 @@ func cloudBehind() e2etypes.Feature {
 	return feature("the cloud's answers are behind", "and nothing is launched twice", func(v visit) {
 		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{Duration: behindFor} })
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
-		first, second := v.make("larch"), v.make("laurel")
+		first, second := v.createWanted("larch"), v.createWanted("laurel")
 		var launched time.Time
 		v.until("larch and laurel get an instance each", longPatience, func() (string, bool) {
 			if len(v.instances(first)) == 0 || len(v.instances(second)) == 0 {
-				return v.bill(first) + "; " + v.bill(second), false
+				return v.launchedInstances(first) + "; " + v.launchedInstances(second), false
 			}
 			if launched.IsZero() {
 				launched = time.Now()
@@ -165,13 +165,13 @@ func tokensForgotten() e2etypes.Feature {
 			"and was down for longer than the cloud keeps the token"
 		// An instance with its tag has ended before, and is first in the list.
 		v.kill()
-		o := v.make("magnolia")
+		o := v.createWanted("magnolia")
 		before := v.instances(v.decoy(map[string]string{ownerTag: o.uid}))[0]
 		_, err := v.cloud.Terminate(v.ctx, before.ID)
 		v.OK(v.t, "ending an instance", err)
-		v.armSlow()
+		v.delayNextWrite()
 		v.start()
-		v.sends(o, longPatience)
+		v.awaitLaunch(o, longPatience)
 		v.kill()
 		v.OK(v.t, "letting the cloud forget its tokens", v.cloud.Forget(v.ctx))
 		v.disarm()
@@ -221,7 +221,7 @@ func drift() e2etypes.Feature {
 		v.until(unwritten, longPatience, func() (string, bool) {
 			v.atMost(unwritten, o, 1)
 			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected })
-			return v.bill(o), len(refused) > 0 && time.Since(refused[0].Time) > unwrittenFor
+			return v.launchedInstances(o), len(refused) > 0 && time.Since(refused[0].Time) > unwrittenFor
 		})
 		v.disarm()
 		const again = "when another user ends the instance of oak, another one is launched within 2 s or so, and only one"
@@ -251,7 +251,7 @@ func inFlight() e2etypes.Feature {
 	return feature("deleted while it is launched", "and nothing is left", func(v visit) {
 		slow := v.unanswered("quassia")
 		v.delete(slow)
-		v.dies(slow)
+		v.awaitDeletion(slow)
 		v.Pause(v.ctx, v.t, untilSeen)
 		v.disarm() // now the answer arrives
 		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia disappears"
@@ -280,7 +280,7 @@ func inFlight() e2etypes.Feature {
 		v.Settle(v.ctx, v.t)
 		for _, o := range []order{slow, lost, forgotten} {
 			if running := v.running(o); len(running) > 0 {
-				v.fail("nothing runs for objects that are gone", v.bill(o))
+				v.fail("nothing runs for objects that are gone", v.launchedInstances(o))
 			}
 		}
 	})
@@ -296,7 +296,7 @@ func (v visit) deletedEarly() {
 			Kind: faults.Slow, Class: faults.Write, Service: faults.API, At: at, For: metav1.Duration{Duration: answerTakes},
 		})
 		v.began = time.Now()
-		o := v.make(fmt.Sprintf("rosewood-%d", at))
+		o := v.createWanted(fmt.Sprintf("rosewood-%d", at))
 		written := fmt.Sprintf("the operator sends write %d for %s to the API server", at, o.name)
 		v.until(written, longPatience, func() (string, bool) {
 			log := v.log()
@@ -304,9 +304,9 @@ func (v visit) deletedEarly() {
 			if i < 0 {
 				return "it does not", false
 			}
-			now, there := v.find(o)
+			now, exists := v.find(o)
 			_, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
-			return "it is not done yet", log[i].Code != 0 || err == nil || at == 1 && there && len(now.GetFinalizers()) > 0
+			return "it is not done yet", log[i].Code != 0 || err == nil || at == 1 && exists && len(now.GetFinalizers()) > 0
 		})
 		v.delete(o)
 		v.disarm() // Now the answer arrives.

@@ -110,7 +110,7 @@ func (v visit) seen(o order) {
 	defer cancel()
 	for {
 		changed := v.soon()
-		if _, there := v.find(o); there {
+		if _, exists := v.find(o); exists {
 			return
 		}
 		select {
@@ -126,8 +126,8 @@ func (v visit) wanted(name string) map[string]any {
 	return map[string]any{"type": "small", "image": fmt.Sprintf("%s-%d", name, time.Now().UnixNano())}
 }
 
-// make creates a CloudInstance for which an instance is launched.
-func (v visit) make(name string) order {
+// createWanted creates a CloudInstance for which an instance is launched.
+func (v visit) createWanted(name string) order {
 	v.t.Helper()
 	return v.create(name, v.wanted(name))
 }
@@ -135,7 +135,7 @@ func (v visit) make(name string) order {
 // runs creates a CloudInstance, and waits until its instance runs and the status shows that.
 func (v visit) runs(name string) order {
 	v.t.Helper()
-	o := v.make(name)
+	o := v.createWanted(name)
 	v.hasOne(fmt.Sprintf("%s gets one instance", name), patience, o, 1)
 	v.ready(fmt.Sprintf("the instance of %s runs", name), patience, o, metav1.ConditionTrue)
 	return o
@@ -151,8 +151,8 @@ func (v visit) change(o order, patch string, subresources ...string) {
 	defer cancel()
 	for {
 		soon := v.soon()
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return
 		}
 		order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), changed.GetResourceVersion())
@@ -192,8 +192,8 @@ func (v visit) running(o order) []cloud.Instance {
 	return slices.DeleteFunc(v.instances(o), func(i cloud.Instance) bool { return i.State == cloud.Terminated })
 }
 
-// bill lists the instances that were launched for an object, as the observation of a check.
-func (v visit) bill(o order) string {
+// launchedInstances lists the instances that were launched for an object, as the observation of a check.
+func (v visit) launchedInstances(o order) string {
 	v.t.Helper()
 	all := v.instances(o)
 	switch len(all) {
@@ -219,7 +219,7 @@ func (v visit) bill(o order) string {
 func (v visit) atMost(expected string, o order, launched int) {
 	v.t.Helper()
 	if len(v.instances(o)) > launched || len(v.running(o)) > 1 {
-		v.fail(expected, v.bill(o))
+		v.fail(expected, v.launchedInstances(o))
 	}
 }
 
@@ -232,7 +232,7 @@ func (v visit) hasOne(expected string, patience time.Duration, o order, launched
 		v.atMost(expected, o, launched)
 		running := v.running(o)
 		if len(v.instances(o)) < launched || len(running) != 1 {
-			return v.bill(o), false
+			return v.launchedInstances(o), false
 		}
 		one = running[0]
 		return "", true
@@ -241,7 +241,7 @@ func (v visit) hasOne(expected string, patience time.Duration, o order, launched
 }
 
 // workspace returns the content of an object's Workspace. The strings are empty if there is none.
-func (v visit) workspace(o order) (nonce, instanceID string, there bool) {
+func (v visit) workspace(o order) (nonce, instanceID string, exists bool) {
 	v.t.Helper()
 	object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -263,8 +263,8 @@ func (v visit) ready(expected string, patience time.Duration, o order, status me
 	v.OK(v.t, "reading a CloudInstance", err)
 	generation := object.GetGeneration()
 	v.until(fmt.Sprintf("%s, and Ready of %s is %s", expected, o.name, status), patience, func() (string, bool) {
-		now, there := v.find(o)
-		if !there {
+		now, exists := v.find(o)
+		if !exists {
 			return o.name + " is gone", false
 		}
 		c := conditionOf(now)
@@ -292,8 +292,8 @@ func conditionOf(object *unstructured.Unstructured) *metav1.Condition {
 
 // statusOf returns the instance and its state in the status.
 func (v visit) statusOf(o order) (instanceID, state string) {
-	object, there := v.find(o)
-	if !there {
+	object, exists := v.find(o)
+	if !exists {
 		return "", ""
 	}
 	instanceID, _, _ = unstructured.NestedString(object.Object, "status", "instanceID")
@@ -323,15 +323,15 @@ func (v visit) disappearsWhile(expected string, patience time.Duration, o order,
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
 		others()
-		_, there := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
+		_, exists := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
 		running := v.running(o)
 		switch {
-		case !there && len(running) > 0:
-			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
+		case !exists && len(running) > 0:
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.launchedInstances(o)))
 		case len(running) > 0:
 			return fmt.Sprintf("%s still runs", running[0].ID), false
 		}
-		return o.name + " is still there, though nothing runs for it", !there
+		return o.name + " is still there, though nothing runs for it", !exists
 	})
 	v.leavesNone(o)
 }
@@ -348,7 +348,7 @@ func (v visit) leavesNone(o order) {
 			}
 			v.OK(v.t, "reading the Workspace "+o.name, err)
 			owned := ownedBy(object, o)
-			if of := object.GetLabels()[ownerTag]; !owned && of != "" && of != o.uid {
+			if tag := object.GetLabels()[ownerTag]; !owned && tag != "" && tag != o.uid {
 				return "", true // It belongs to a later object.
 			}
 			return fmt.Sprintf("%s is gone, and its Workspace is still there, with the finalizers %q (owned by it: %t)",

@@ -202,14 +202,14 @@ func testRefusals(t *testing.T, client *Client) {
 // connect starts a cluster and returns a client of it.
 func connect(t *testing.T) *Client {
 	t.Helper()
-	here, err := checkout.Find()
+	root, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := root.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.Start(t.Context(), here.ControlPlane)
+	cluster, err := embedded.Start(t.Context(), root.ControlPlane)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ type ScriptError struct {
 
 func (e *ScriptError) Error() string { return e.Observed }
 
-func (g *grader) post(ctx context.Context, path string, body, into any) error {
+func (g *grader) post(ctx context.Context, path string, body, result any) error {
 	var content []byte
 	if body != nil {
 		var err error
@@ -218,18 +218,18 @@ func (g *grader) post(ctx context.Context, path string, body, into any) error {
 		}
 	}
 	answer, err := g.do(ctx, http.MethodPost, path, content)
-	if err != nil || into == nil {
+	if err != nil || result == nil {
 		return err
 	}
-	return json.Unmarshal(answer, into)
+	return json.Unmarshal(answer, result)
 }
 
-func (g *grader) get(ctx context.Context, path string, into any) error {
+func (g *grader) get(ctx context.Context, path string, result any) error {
 	answer, err := g.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(answer, into)
+	return json.Unmarshal(answer, result)
 }
 
 func (g *grader) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {

@@ -43,11 +43,11 @@ func (s *Suite) history(entries []faults.Entry) history {
 
 // slowness returns how slow the operator is, judged by its silence. In a lab with Pods it returns 0: the operator waits
 // for them, and is silent without being slow.
-func (s *Suite) slowness(of history) time.Duration {
+func (s *Suite) slowness(past history) time.Duration {
 	if s.Lab.Node {
 		return 0
 	}
-	return of.slowness()
+	return past.slowness()
 }
 
 // slowness returns the longest time for which the operator was silent although it had something to do, that is, before

@@ -190,7 +190,7 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 	errors, err := c.Operator.Errors(ctx, since)
 	c.OK(t, "reading the operator's log", err)
 	for _, e := range errors {
-		count, text, of := 0, e.Text, slices.Clone(objects)
+		count, text, counted := 0, e.Text, slices.Clone(objects)
 		for _, object := range objects {
 			if returned, ok := e.Objects[object]; ok && !excused(returned.Text, returned.Count) {
 				count += returned.Count
@@ -200,11 +200,11 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 		if len(e.Objects) == 0 && e.Count > unnamedErrors && !excused(e.Text, e.Count) {
 			count = e.Count
 		} else {
-			of = slices.DeleteFunc(of, func(object string) bool { return e.Objects[object].Count == 0 })
+			counted = slices.DeleteFunc(counted, func(object string) bool { return e.Objects[object].Count == 0 })
 		}
 		if count > 1 {
 			c.Fail(t, fmt.Sprintf("Reconcile returns no error for %s, of which nothing has to be changed", english.WordSeries(objects, "and")),
-				fmt.Sprintf("it returned the same error %d times, for %s: %s", count, english.WordSeries(of, "and"), text),
+				fmt.Sprintf("it returned the same error %d times, for %s: %s", count, english.WordSeries(counted, "and"), text),
 				"an error is a request to be called again: the work queue does that for ever, later and later")
 		}
 	}

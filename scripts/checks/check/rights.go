@@ -27,14 +27,14 @@ type Needs map[string][]string
 // LeastPrivilege is a check that the operator's role allows nothing beyond the requests of the run, the Needs of the
 // lab and the general rights of operators. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
-	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.of(group))).Feature()
+	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.inGroup(group))).Feature()
 }
 
 // RoleFits is RoleSuffices and LeastPrivilege in one check.
 func RoleFits(group string, needs Needs) types.Feature {
 	return features.New("the role allows what is needed").
 		Assess("all of it", suffices()).
-		Assess("and no more", spares(needs.of(group))).Feature()
+		Assess("and no more", spares(needs.inGroup(group))).Feature()
 }
 
 // AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups. may reports whether a correct
@@ -43,8 +43,8 @@ func AllowsNoMore(may func(audit.Right) bool) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(may)).Feature()
 }
 
-// of returns a function that reports whether the needs include a right to a group.
-func (n Needs) of(group string) func(audit.Right) bool {
+// inGroup returns a function that reports whether the needs include a right to a group.
+func (n Needs) inGroup(group string) func(audit.Right) bool {
 	return func(r audit.Right) bool { return r.Group == group && slices.Contains(n[r.Resource], r.Verb) }
 }
 

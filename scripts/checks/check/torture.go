@@ -90,7 +90,7 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	if options.Scenario == nil || options.Writes+options.Requests == 0 {
 		t.Fatalf("%s has no scenario, or does not say how many writes it takes", s.Lab.Name)
 	}
-	sweep := &sweep{Suite: s, options: options, of: 1}
+	sweep := &sweep{Suite: s, options: options, total: 1}
 	good := sweep.try(ctx, t, 1, faults.Schedule{})
 	if !good.Passed {
 		sweep.conclude(t, good)
@@ -104,7 +104,7 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	if !s.scenes {
 		scenes = nil
 	}
-	sweep.of += len(scenes) + len(schedules)
+	sweep.total += len(scenes) + len(schedules)
 	for i, scene := range scenes {
 		if failed := sweep.play(ctx, t, 2+i, scene, faults.Schedule{}); !failed.Passed {
 			sweep.conclude(t, failed)
@@ -191,7 +191,7 @@ func (c *Check) Sending(ctx context.Context, t *testing.T, send func()) {
 type sweep struct {
 	*Suite
 	options Options
-	of      int
+	total   int
 }
 
 // trial is the scenario, played once.
@@ -210,7 +210,7 @@ func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faul
 // play plays a scene under a schedule, and reports to the grader.
 func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene, schedule faults.Schedule) trial {
 	t.Helper()
-	result := trial{Trial: protocol.Trial{Number: number, Of: s.of, Schedule: schedule}}
+	result := trial{Trial: protocol.Trial{Number: number, Of: s.total, Schedule: schedule}}
 	s.report(t, protocol.Event{Trial: &result.Trial})
 	check := &Check{Suite: s.Suite, ID: "torture", began: s.Audit.Now()}
 	started := time.Now()

@@ -166,11 +166,11 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 	}
 	var progress, asked []string
 	for i, schedule := range schedules {
-		of := len(schedules)
+		total := len(schedules)
 		if i == 0 {
-			of = 1 // the good day determines the number
+			total = 1 // the good day determines the number
 		}
-		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, of, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, of, schedule))
+		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, total, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, total, schedule))
 		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
 	}
 	if r.err != nil || !slices.Equal(r.progress(), progress) {

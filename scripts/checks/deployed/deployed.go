@@ -155,8 +155,8 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	object.SetLabels(labels)
 	object.SetManagedFields(nil)
 	if c.shared {
-		there, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
-		if err == nil && there.GetLabels()[existing.Label] == "" {
+		current, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+		if err == nil && current.GetLabels()[existing.Label] == "" {
 			return &install.ForeignObjectError{Object: "the " + name}
 		}
 		if err != nil && !apierrors.IsNotFound(err) {

@@ -157,9 +157,9 @@ func TestApply(t *testing.T) {
 		if foreign, ok := errors.AsType[*install.ForeignObjectError](err); !ok || foreign.Object != "the ConfigMap theirs" {
 			t.Errorf("Apply() over a foreign object: error = %v", err)
 		}
-		there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})
-		if err != nil || there.Data["ice"] != "mango" {
-			t.Errorf("the foreign object = %v, error = %v", there, err)
+		configMap, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})
+		if err != nil || configMap.Data["ice"] != "mango" {
+			t.Errorf("the foreign object = %v, error = %v", configMap, err)
 		}
 		if err := shared.Apply(t.Context(), objects...); err != nil {
 			t.Errorf("Apply() over our own object: error = %v", err)
@@ -184,9 +184,9 @@ func pods(t *testing.T, c *Cluster) {
 	if lines := c.Evidence(t.Context(), deployment); len(lines) != 1 || lines[0] != "the Deployment shop has no Pod" {
 		t.Errorf("Evidence() without Pods = %q", lines)
 	}
-	for name, of := range map[string]map[string]string{"shop-a": labels, "leaves": labels, "stranger": nil} {
+	for name, podLabels := range map[string]map[string]string{"shop-a": labels, "leaves": labels, "stranger": nil} {
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podLabels},
 			Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "main", Image: "shop"}}},
 		}
 		if name == "leaves" {

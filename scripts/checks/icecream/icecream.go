@@ -211,8 +211,8 @@ func Older(a, b Icecream) int {
 
 // Get returns the icecream of that name, unless it is being deleted.
 func (s *Shop) Get(name string) (Icecream, bool) {
-	object, there := s.Object(name)
-	if !there || object.GetDeletionTimestamp() != nil {
+	object, exists := s.Object(name)
+	if !exists || object.GetDeletionTimestamp() != nil {
 		return Icecream{}, false
 	}
 	return View(object), true
@@ -220,8 +220,8 @@ func (s *Shop) Get(name string) (Icecream, bool) {
 
 // Object returns the whole icecream of that name, even if it is being deleted. It is shared: do not change it.
 func (s *Shop) Object(name string) (*unstructured.Unstructured, bool) {
-	object, there, err := s.informer.GetStore().GetByKey(name)
-	if err != nil || !there {
+	object, exists, err := s.informer.GetStore().GetByKey(name)
+	if err != nil || !exists {
 		return nil, false
 	}
 	return object.(*unstructured.Unstructured), true

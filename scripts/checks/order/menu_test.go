@@ -131,7 +131,7 @@ func TestDrawnRequests(t *testing.T) {
 				moves["accepted"] = true
 			}
 		}
-		if len(lists) != 15 || len(refused) != order.Wrongs || !refused["vanilla "] || !several || len(missing) < 5 || len(moves) != 5 {
+		if len(lists) != 15 || len(refused) != order.UnsoldFlavours || !refused["vanilla "] || !several || len(missing) < 5 || len(moves) != 5 {
 			t.Errorf("seed %d: %d lists of the menu, %d refused flavours, %d incomplete forms, changes %v",
 				seed, len(lists), len(refused), len(missing), moves)
 		}

@@ -42,13 +42,13 @@ var permutations = func() (all [][]string) {
 // on chance.
 var (
 	OnMenus     = len(permutations)
-	OffMenus    = Wrongs + 8
+	OffMenus    = UnsoldFlavours + 8
 	Incompletes = 2 * len(incomplete)
-	Changes     = 4 * Moves
-	// Wrongs is the number of flavours that are tried and not sold.
-	Wrongs = len(offMenu)
-	// Moves is the number of different changes of a spec.
-	Moves = len(changes)
+	Changes     = 4 * ChangeKinds
+	// UnsoldFlavours is the number of flavours that are tried and not sold.
+	UnsoldFlavours = len(offMenu)
+	// ChangeKinds is the number of different kinds of changes of a spec.
+	ChangeKinds = len(changes)
 )
 
 // OnMenu draws a complete spec that is accepted.
@@ -60,11 +60,11 @@ func OnMenu(random *rand.Rand, number int) Spec {
 func toppings(random *rand.Rand) []string { return names(random, 1+random.IntN(MaxToppings)) }
 
 // OffMenu draws a complete spec with a flavour that is not sold. The first numbers have each such flavour as the only
-// one. Beside another flavour, a webhook that accepts it would go unnoticed. From Wrongs on, a spec has up to that many
-// such flavours.
+// one. Beside another flavour, a webhook that accepts it would go unnoticed. From UnsoldFlavours on, a spec has up to
+// that many such flavours.
 func OffMenu(random *rand.Rand, number, wrong int) Spec {
 	flavours := []string{offMenu[number%len(offMenu)]}
-	for more := random.IntN(wrong); number >= Wrongs && more > 0; more-- {
+	for more := random.IntN(wrong); number >= UnsoldFlavours && more > 0; more-- {
 		if flavour := offMenu[random.IntN(len(offMenu))]; !slices.Contains(flavours, flavour) {
 			flavours = append(flavours, flavour)
 		}
@@ -168,13 +168,13 @@ func (o *Order) Describe(random *rand.Rand) {
 
 // Plainer returns orders with less content besides the spec.
 func (o Order) Plainer() (plainer []Order) {
-	for _, leave := range []func(*Order){
+	for _, remove := range []func(*Order){
 		func(o *Order) { o.Labels = nil },
 		func(o *Order) { o.Annotations = nil },
 		func(o *Order) { o.Finalizers = nil },
 	} {
 		less := o
-		leave(&less)
+		remove(&less)
 		if len(less.Labels) != len(o.Labels) || len(less.Annotations) != len(o.Annotations) || len(less.Finalizers) != len(o.Finalizers) {
 			plainer = append(plainer, less)
 		}

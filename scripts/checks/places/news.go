@@ -20,12 +20,12 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// late is the delay of the operator's watch. between is how long a place stays taken that is free by the time the watch
-// reports both changes. held limits how long an answer is delayed while something changes.
+// watchDelay is the delay of the operator's watch. deletionDelay is how long a place stays taken that is free by the
+// time the watch reports both changes. answerDelay limits how long an answer is delayed while something changes.
 const (
-	late    = 300 * time.Millisecond
-	between = 150 * time.Millisecond
-	held    = 2 * time.Second
+	watchDelay    = 300 * time.Millisecond
+	deletionDelay = 150 * time.Millisecond
+	answerDelay   = 2 * time.Second
 )
 
 // attempts is how often a step is tried if the operator, or the check, may be too late for it to prove anything.
@@ -42,7 +42,7 @@ func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
 	}
 	return features.New("old news deletes nothing").
 		Assess("when the watch is behind", assess(cacheBehind)).
-		Assess("when an icecream changes after the operator has looked", assess(changedMeanwhile)).
+		Assess("when an icecream changes after the operator has looked", assess(changedAfterRead)).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
@@ -65,7 +65,7 @@ func cacheBehind(v *Visit) {
 		v.Settle(v.Ctx, v.T)
 		asked := len(v.reads(began, "bystander"))
 		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
-			{Kind: faults.Stale, Class: faults.Write, Service: faults.API, At: 1, For: metav1.Duration{Duration: late}},
+			{Kind: faults.Stale, Class: faults.Write, Service: faults.API, At: 1, For: metav1.Duration{Duration: watchDelay}},
 			{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: 1 + asked},
 		}}))
 		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts"]}}`))
@@ -73,8 +73,8 @@ func cacheBehind(v *Visit) {
 		began = v.Audit.Now()
 		fourth := fmt.Sprintf("acai-%d-4", attempt)
 		v.Make(fourth, "acai")
-		made, four := time.Now(), append(slices.Clone(three), fourth)
-		v.Pause(v.Ctx, v.T, between)
+		created, four := time.Now(), append(slices.Clone(three), fourth)
+		v.Pause(v.Ctx, v.T, deletionDelay)
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, three[0]))
 		freed := v.deletion(began, three[0])
 		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, "+
@@ -82,14 +82,14 @@ func cacheBehind(v *Visit) {
 			"An icecream is deleted only if the API server itself says that it has no place", fourth)
 		// A status shows that the operator has dealt with the icecream.
 		v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, func() (string, bool) {
-			i, there := v.Shop.Get(fourth)
-			return fourth + " has no status", !v.Shop.Behind() && (!there || i.ToppingsCount != nil)
+			i, exists := v.Shop.Get(fourth)
+			return fourth + " has no status", !v.Shop.Behind() && (!exists || i.ToppingsCount != nil)
 		})
 		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx))
 		gone := v.deletion(began, fourth)
 		if gone == nil {
 			looked := slices.ContainsFunc(v.reads(began, four...), func(e audit.Event) bool {
-				return e.Time.After(made.Add(late/2)) && freed != nil && e.Time.Before(freed.Time.Add(late))
+				return e.Time.After(created.Add(watchDelay/2)) && freed != nil && e.Time.Before(freed.Time.Add(watchDelay))
 			})
 			if !looked && attempt+1 < attempts {
 				v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // on this busy machine the operator's cache was up to date
@@ -98,7 +98,7 @@ func cacheBehind(v *Visit) {
 			v.Remain(fmt.Sprintf("%s has the place of %s, and stays", fourth, three[0]), three[1], three[2], fourth, "bystander")
 			return
 		}
-		if freed != nil && gone.Time.After(freed.Time) && !v.asked(began, freed.Time, *gone, four...) {
+		if freed != nil && gone.Time.After(freed.Time) && !v.readBefore(began, freed.Time, *gone, four...) {
 			v.Fail(v.T, expected, fmt.Sprintf("%s was deleted %s after %s had gone",
 				fourth, gone.Time.Sub(freed.Time).Round(time.Millisecond), three[0]))
 		}
@@ -106,9 +106,9 @@ func cacheBehind(v *Visit) {
 	}
 }
 
-// asked reports whether the operator's last read before a deletion was sent before a given moment. In that case the
-// answer was correct when it was given.
-func (v *Visit) asked(since audit.Mark, moment time.Time, deletion audit.Event, names ...string) bool {
+// readBefore reports whether the operator's last read before a deletion was sent before a given moment. In that case
+// the answer was correct when it was given.
+func (v *Visit) readBefore(since audit.Mark, moment time.Time, deletion audit.Event, names ...string) bool {
 	v.T.Helper()
 	var last time.Time
 	for _, e := range v.reads(since, names...) {
@@ -140,9 +140,9 @@ func (v *Visit) deletion(since audit.Mark, name string) *audit.Event {
 	return nil
 }
 
-// changedMeanwhile changes an icecream after the operator has read that it has no place, and before the operator
+// changedAfterRead changes an icecream after the operator has read that it has no place, and before the operator
 // deletes it.
-func changedMeanwhile(v *Visit) {
+func changedAfterRead(v *Visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	for attempt := range attempts {
 		var stay []string
@@ -152,14 +152,14 @@ func changedMeanwhile(v *Visit) {
 		}
 		v.Remain("three icecreams of sloe stay", stay...)
 		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
-			{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: held}},
+			{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: answerDelay}},
 		}}))
 		began := v.Audit.Now()
 		fourth := fmt.Sprintf("sloe-%d-4", attempt)
 		v.Make(fourth, "sloe")
 		v.Eventually(v.Ctx, v.T, "of four icecreams of sloe the newest goes", v.Shop.Changed, func() (string, bool) {
-			_, there := v.Shop.Get(fourth)
-			return fourth + " is there", !v.Shop.Behind() && !there || len(v.reads(began, append(stay, fourth)...)) > 0
+			_, exists := v.Shop.Get(fourth)
+			return fourth + " is there", !v.Shop.Behind() && !exists || len(v.reads(began, append(stay, fourth)...)) > 0
 		})
 		err := v.Shop.Patch(v.Ctx, fourth, `{"spec":{"flavour":["medlar"]}}`)
 		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx)) // now the operator gets its answer

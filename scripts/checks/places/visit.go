@@ -26,9 +26,9 @@ type Visit struct {
 // Make creates an icecream without toppings, of the given flavours.
 func (v *Visit) Make(name string, flavours ...string) icecream.Icecream {
 	v.T.Helper()
-	made, err := v.Shop.Create(v.Ctx, name, flavours, "sprinkles")
+	created, err := v.Shop.Create(v.Ctx, name, flavours, "sprinkles")
 	v.OK(v.T, "creating an icecream", err)
-	return made
+	return created
 }
 
 // Remain waits until the shop has exactly these icecreams, each of them reconciled, and then waits for a while in which
@@ -36,45 +36,45 @@ func (v *Visit) Make(name string, flavours ...string) icecream.Icecream {
 func (v *Visit) Remain(expected string, names ...string) (settled bool) {
 	v.T.Helper()
 	slices.Sort(names)
-	return v.Hold(expected, func(there []string) bool { return slices.Equal(there, names) })
+	return v.Hold(expected, func(existing []string) bool { return slices.Equal(existing, names) })
 }
 
 // RemainBeside is Remain for names that include a crowd. It mentions an icecream of the crowd only if it is gone.
 func (v *Visit) RemainBeside(crowd []string, expected string, names ...string) {
 	v.T.Helper()
 	slices.Sort(names)
-	v.HoldBeside(crowd, expected, func(there []string) bool { return slices.Equal(there, names) })
+	v.HoldBeside(crowd, expected, func(existing []string) bool { return slices.Equal(existing, names) })
 }
 
 // RemainCount is Remain if it does not matter which icecreams they are.
 func (v *Visit) RemainCount(expected string, count int) {
 	v.T.Helper()
-	v.Hold(expected, func(there []string) bool { return len(there) == count })
+	v.Hold(expected, func(existing []string) bool { return len(existing) == count })
 }
 
 // Hold is Remain with a function that decides by the names of the existing icecreams.
-func (v *Visit) Hold(expected string, want func(there []string) bool) (settled bool) {
+func (v *Visit) Hold(expected string, want func(existing []string) bool) (settled bool) {
 	v.T.Helper()
 	return v.HoldBeside(nil, expected, want)
 }
 
 // HoldBeside is Hold for names that include a crowd. It mentions an icecream of the crowd only if it is gone.
-func (v *Visit) HoldBeside(crowd []string, expected string, want func(there []string) bool) (settled bool) {
+func (v *Visit) HoldBeside(crowd []string, expected string, want func(existing []string) bool) (settled bool) {
 	v.T.Helper()
 	look := func() (string, bool) {
-		var there []string
+		var existing []string
 		for _, i := range v.Shop.All() {
 			if count := (compare.Fields{i.CountIs(int64(len(i.Topping)))}); !count.Same() {
 				return fmt.Sprintf("%s, for %d toppings", count.Observed(), len(i.Topping)), false
 			}
-			there = append(there, i.Name)
+			existing = append(existing, i.Name)
 		}
-		slices.Sort(there)
-		observed := "there are " + List(without(there, crowd))
-		if missing := without(crowd, there); len(missing) > 0 {
+		slices.Sort(existing)
+		observed := "there are " + List(without(existing, crowd))
+		if missing := without(crowd, existing); len(missing) > 0 {
 			observed += "; gone are " + List(missing)
 		}
-		return observed, !v.Shop.Behind() && want(there)
+		return observed, !v.Shop.Behind() && want(existing)
 	}
 	v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, look)
 	settled = v.Settle(v.Ctx, v.T)
@@ -89,8 +89,8 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 	v.T.Helper()
 	wanted := func(i icecream.Icecream) compare.Fields { return compare.Fields{i.CountIs(want)} }
 	v.Eventually(v.Ctx, v.T, wanted(icecream.Icecream{Name: name}).Expected(), v.Shop.Changed, func() (string, bool) {
-		i, there := v.Shop.Get(name)
-		if !there {
+		i, exists := v.Shop.Get(name)
+		if !exists {
 			return name + " is gone", false
 		}
 		return wanted(i).Observed(), wanted(i).Same()
@@ -102,12 +102,12 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 func (v *Visit) NoErrorsForDeletions(flavour string) {
 	v.T.Helper()
 	began, logged := v.Audit.Now(), v.Logged(v.Ctx, v.T)
-	var made, gone []string
+	var created, gone []string
 	for n := range 5 {
-		made = append(made, v.Make(fmt.Sprintf("%s-%d", flavour, n+1), flavour).Name)
+		created = append(created, v.Make(fmt.Sprintf("%s-%d", flavour, n+1), flavour).Name)
 	}
 	v.Settle(v.Ctx, v.T)
-	for _, name := range made {
+	for _, name := range created {
 		if deletion := v.deletion(began, name); deletion != nil {
 			gone = append(gone, name)
 		}

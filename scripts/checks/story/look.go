@@ -23,8 +23,8 @@ func (p *play) look() (wrong mismatch) {
 	places := Assign(p.world.living())
 	behind := p.shop.Behind()
 	for _, o := range p.world.sorted() {
-		object, there := p.shop.Object(o.Name)
-		found := p.compare(o, object, there, places)
+		object, exists := p.shop.Object(o.Name)
+		found := p.compare(o, object, exists, places)
 		found.permanent = found.permanent && !behind
 		switch {
 		case found.permanent:
@@ -47,7 +47,7 @@ func (p *play) look() (wrong mismatch) {
 }
 
 // compare returns how an icecream at the API server differs from the model.
-func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, places Places) mismatch {
+func (p *play) compare(o *order, object *unstructured.Unstructured, exists bool, places Places) mismatch {
 	complain := func(forGood bool, expected, observed string) mismatch {
 		return mismatch{name: o.Name, expected: expected, observed: observed, permanent: forGood}
 	}
@@ -57,14 +57,14 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 		if o.why != "" {
 			expected = fmt.Sprintf("%s has no place and goes: %s", o.Name, o.why)
 		}
-		if there {
+		if exists {
 			return complain(false, expected, o.Name+" is there"+deleting(object))
 		}
 		return mismatch{}
 	case dying:
 		expected := fmt.Sprintf("%s is being deleted, and of its finalizers %s stays", o.Name, List(o.foreign))
 		switch {
-		case !there:
+		case !exists:
 			return complain(true, expected, o.Name+" is gone")
 		case object.GetDeletionTimestamp() == nil:
 			return complain(false, expected, o.Name+" is not being deleted")
@@ -75,7 +75,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 	}
 	expected := fmt.Sprintf("%s (%s) has a place, and stays", o.Name, taste(o.Flavour))
 	switch {
-	case !there:
+	case !exists:
 		return complain(true, expected, o.Name+" is gone")
 	case object.GetDeletionTimestamp() != nil:
 		return complain(true, expected, o.Name+" is being deleted")
@@ -89,7 +89,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 			fmt.Sprintf("%s is %s", o.Name, wrote(i.Flavour, i.Topping, object.GetLabels()[labelled] != "")))
 	}
 	others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return f == p.Finalizer })
-	if p.Finalizer != "" && len(others) != len(object.GetFinalizers())-1 || p.mind(others, o.foreign) {
+	if p.Finalizer != "" && len(others) != len(object.GetFinalizers())-1 || p.finalizersDiffer(others, o.foreign) {
 		return complain(false, fmt.Sprintf("%s has the finalizers %s", o.Name, List(slices.Concat(o.foreign, p.own()))),
 			fmt.Sprintf("the finalizers of %s are %s", o.Name, List(object.GetFinalizers())))
 	}
@@ -105,9 +105,9 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 	return mismatch{}
 }
 
-// mind reports whether the finalizers of other controllers differ from those that were written. An operator that needs
-// no finalizer may still have one.
-func (p *play) mind(others, foreign []string) bool {
+// finalizersDiffer reports whether the finalizers of other controllers differ from those that were written. An operator
+// that needs no finalizer may still have one.
+func (p *play) finalizersDiffer(others, foreign []string) bool {
 	if p.Finalizer == "" {
 		return slices.ContainsFunc(foreign, func(f string) bool { return !slices.Contains(others, f) })
 	}
@@ -161,7 +161,7 @@ func (o *order) audit(a Account) mismatch {
 	if out := a.Out(); !slices.Equal(out, slices.Sorted(slices.Values(o.out))) {
 		return complain(o.state == gone, fmt.Sprintf("%s has %s out of the freezer", o.Name, List(out)))
 	}
-	if o.loose {
+	if o.uncertain {
 		return mismatch{}
 	}
 	extra := a.Movements()

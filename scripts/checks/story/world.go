@@ -34,8 +34,8 @@ type order struct {
 	// out is what the icecream had out of the freezer when the operator had last dealt with everything. due are all
 	// movements until then.
 	out, due []string
-	// loose means that it may have had a place for a moment. Then only what is out in the end is certain.
-	loose          bool
+	// uncertain means that it may have had a place for a moment. Then only what is out in the end is certain.
+	uncertain      bool
 	known, changed bool // the operator has dealt with it; its spec has changed since
 }
 
@@ -97,7 +97,7 @@ func (w *World) change(d Action) {
 	case Label:
 		o.labelled = true
 	case Delete:
-		o.leave()
+		o.delete()
 	case Hold:
 		if d.Front {
 			o.foreign = slices.Concat(d.Finalizers, o.foreign)
@@ -112,8 +112,8 @@ func (w *World) change(d Action) {
 	}
 }
 
-// leave deletes an icecream. Everything that it has out of the freezer is returned.
-func (o *order) leave() {
+// delete deletes an icecream. Everything that it has out of the freezer is returned.
+func (o *order) delete() {
 	o.due, o.out = append(o.due, Due(o.out, nil)...), nil
 	o.state = gone
 	if len(o.foreign) > 0 {
@@ -132,8 +132,8 @@ func (w *World) settle(away bool) {
 		}
 		if full := places.full(o.Flavour); !places.Has(o.Name) {
 			o.why = fmt.Sprintf("of %s, %s are older", taste([]string{full}), strings.Join(places.taken[full], ", "))
-			o.loose = !away && (!o.known || o.changed)
-			o.leave()
+			o.uncertain = !away && (!o.known || o.changed)
+			o.delete()
 			continue
 		}
 		wanted := Wanted(o.Icecream)

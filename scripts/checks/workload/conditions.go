@@ -41,15 +41,15 @@ func (w Wanted) String() string {
 // Unlike describes how the conditions of an owner differ from the expected ones, for its present generation. Empty:
 // they do not. The generation is that of our last write, which the watch may not have reported yet.
 func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wanted) string {
-	object, there := o.Get(name)
-	if !there {
+	object, exists := o.Get(name)
+	if !exists {
 		return name.Name + " is gone"
 	}
 	generation = max(generation, object.GetGeneration())
 	for _, w := range all {
-		is, there := ConditionOf(object, w.Of)
+		is, exists := ConditionOf(object, w.Of)
 		switch {
-		case !there:
+		case !exists:
 			return fmt.Sprintf("%s has no condition %s", name.Name, w.Of)
 		case is.ObservedGeneration != generation:
 			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d",
@@ -63,9 +63,9 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 
 // HasMessage returns which of an owner's conditions still has the message that another client has written. Empty: none.
 func HasMessage(owner *unstructured.Unstructured, message string, conditions ...string) string {
-	for _, of := range conditions {
-		if is, _ := ConditionOf(owner, of); is.Message == message {
-			return fmt.Sprintf("the message of %s of %s is still that of the other client: %s", of, owner.GetName(), message)
+	for _, conditionType := range conditions {
+		if is, _ := ConditionOf(owner, conditionType); is.Message == message {
+			return fmt.Sprintf("the message of %s of %s is still that of the other client: %s", conditionType, owner.GetName(), message)
 		}
 	}
 	return ""

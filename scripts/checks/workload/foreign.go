@@ -70,7 +70,7 @@ func ControlledBy(owner *unstructured.Unstructured) []metav1.OwnerReference {
 func (o *Owners) ForeignService(
 	ctx context.Context, suite *check.Suite, name types.NamespacedName, ownership string, owners []metav1.OwnerReference,
 ) (*Foreign, error) {
-	made, err := o.Client.CoreV1().Services(name.Namespace).Create(ctx, &corev1.Service{
+	created, err := o.Client.CoreV1().Services(name.Namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners,
 		},
@@ -82,7 +82,9 @@ func (o *Owners) ForeignService(
 	if err != nil {
 		return nil, fmt.Errorf("making a Service by hand: %w", err)
 	}
-	return &Foreign{Kind: "Service", NamespacedName: name, Ownership: ownership, Is: made, Spec: made.Spec, Since: suite.Audit.Now()}, nil
+	return &Foreign{
+		Kind: "Service", NamespacedName: name, Ownership: ownership, Is: created, Spec: created.Spec, Since: suite.Audit.Now(),
+	}, nil
 }
 
 // ForeignDeployment creates a Deployment that does not belong to the operator. Until Steady it still changes.
@@ -90,7 +92,7 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 	owners []metav1.OwnerReference,
 ) (*Foreign, error) {
 	pods := map[string]string{"team": "somebody", "of": name.Name}
-	made, err := o.Client.AppsV1().Deployments(name.Namespace).Create(ctx, &appsv1.Deployment{
+	created, err := o.Client.AppsV1().Deployments(name.Namespace).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pods},
@@ -103,38 +105,38 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 	if err != nil {
 		return nil, fmt.Errorf("making a Deployment by hand: %w", err)
 	}
-	return &Foreign{Kind: "Deployment", NamespacedName: name, Ownership: ownership, Is: made, Spec: made.Spec}, nil
+	return &Foreign{Kind: "Deployment", NamespacedName: name, Ownership: ownership, Is: created, Spec: created.Spec}, nil
 }
 
 // Steady returns a look at whether the Deployment controller has finished a foreign Deployment, which then has all of
 // its Pods. It stores the state of the Deployment in f.
 func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok bool) {
-	is, there := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
+	is, exists := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
 	f.Is, f.Spec, f.Since = &is, is.Spec, suite.Audit.Now()
 	replicas := int32(1)
 	if is.Spec.Replicas != nil {
 		replicas = *is.Spec.Replicas
 	}
 	return fmt.Sprintf("it has %d of %d Pods", is.Status.Replicas, replicas),
-		there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
+		exists && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
 }
 
 // now returns the object as the watch knows it. False: it is gone.
-func (o *Owners) now(f *Foreign) (is metav1.Object, spec any, there bool) {
+func (o *Owners) now(f *Foreign) (is metav1.Object, spec any, exists bool) {
 	if f.Kind == "Service" {
-		service, there := Named[corev1.Service](o, Services, f.NamespacedName)
-		return &service, service.Spec, there
+		service, exists := Named[corev1.Service](o, Services, f.NamespacedName)
+		return &service, service.Spec, exists
 	}
-	deployment, there := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
-	return &deployment, deployment.Spec, there
+	deployment, exists := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
+	return &deployment, deployment.Spec, exists
 }
 
 // controllerManager is the field manager that writes Deployments besides their owner: their revision, and their status.
 const controllerManager = "kube-controller-manager"
 
 // writers returns the field managers of an object with their fields, except the Deployment controller.
-func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
-	for _, entry := range of.GetManagedFields() {
+func writers(object metav1.Object) (all []metav1.ManagedFieldsEntry) {
+	for _, entry := range object.GetManagedFields() {
 		if entry.Manager != controllerManager {
 			all = append(all, entry)
 		}
@@ -149,9 +151,9 @@ func (o *Owners) Touched(suite *check.Suite, f *Foreign) string {
 			e.Verb != "create" && e.Code < http.StatusMultipleChoices &&
 			(!f.Dying || e.Verb != "delete") // the garbage collector deletes it as well
 	}))
-	now, spec, there := o.now(f)
+	now, spec, exists := o.now(f)
 	switch {
-	case !there:
+	case !exists:
 		return "it is gone"
 	case now.GetUID() != f.Is.GetUID():
 		return "it was deleted, and there is another one"

@@ -93,13 +93,13 @@ func (o *Owners) Answering(
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	all := o.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	made, err := all.Create(ctx, o.answeringWebhook(server, user, namespace, resources), metav1.CreateOptions{})
+	created, err := all.Create(ctx, o.answeringWebhook(server, user, namespace, resources), metav1.CreateOptions{})
 	if err != nil {
 		server.Close()
 		return func() {}, fmt.Errorf("registering a webhook: %w", err)
 	}
 	end = sync.OnceFunc(func() {
-		_ = all.Delete(context.WithoutCancel(ctx), made.Name, metav1.DeleteOptions{})
+		_ = all.Delete(context.WithoutCancel(ctx), created.Name, metav1.DeleteOptions{})
 		server.CloseClientConnections()
 		server.Close()
 	})

@@ -148,22 +148,22 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 // (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
 func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground
-	for _, of := range children {
-		for _, one := range o.informers[of].GetStore().List() {
+	for _, childResource := range children {
+		for _, one := range o.informers[childResource].GetStore().List() {
 			child := one.(*unstructured.Unstructured)
-			client := o.Dynamic.Resource(of).Namespace(child.GetNamespace())
+			client := o.Dynamic.Resource(childResource).Namespace(child.GetNamespace())
 			if !slices.Contains(namespaces, child.GetNamespace()) || keep(nameOf(child)) {
 				continue
 			}
 			if len(child.GetFinalizers()) > 0 {
 				_, err := client.Patch(ctx, child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("removing the finalizers of %s %s: %w", of.Resource, child.GetName(), err)
+					return fmt.Errorf("removing the finalizers of %s %s: %w", childResource.Resource, child.GetName(), err)
 				}
 			}
 			err := client.Delete(ctx, child.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("removing %s %s: %w", of.Resource, child.GetName(), err)
+				return fmt.Errorf("removing %s %s: %w", childResource.Resource, child.GetName(), err)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func TestAwaitNode(t *testing.T) {
 		after   time.Duration // when the node is ready
 		failed  error
 		limit   time.Duration // of the check
-		there   bool
+		exists  bool
 		message string
 	}{
 		{"it comes", 10 * time.Second, nil, time.Hour, true, ""},
@@ -67,9 +67,9 @@ func TestAwaitNode(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), test.limit)
 				defer cancel()
-				there, err := (&Owners{Client: client, nodeExpected: true}).AwaitNode(ctx)
-				if there != test.there || (err == nil) != (test.message == "") || err != nil && !strings.Contains(err.Error(), test.message) {
-					t.Errorf("AwaitNode() = %t, %v", there, err)
+				exists, err := (&Owners{Client: client, nodeExpected: true}).AwaitNode(ctx)
+				if exists != test.exists || (err == nil) != (test.message == "") || err != nil && !strings.Contains(err.Error(), test.message) {
+					t.Errorf("AwaitNode() = %t, %v", exists, err)
 				}
 			})
 		})

@@ -76,8 +76,10 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 		now.Status.Conditions = slices.DeleteFunc(now.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady || c.Type == corev1.ContainersReady
 		})
-		for _, of := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
-			now.Status.Conditions = append(now.Status.Conditions, corev1.PodCondition{Type: of, Status: status, LastTransitionTime: metav1.Now()})
+		for _, conditionType := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+			now.Status.Conditions = append(now.Status.Conditions, corev1.PodCondition{
+				Type: conditionType, Status: status, LastTransitionTime: metav1.Now(),
+			})
 		}
 	})
 	if err != nil {

@@ -55,17 +55,17 @@ func (r *Recording) States() []*unstructured.Unstructured {
 }
 
 // Shows reports whether a condition ever had a status since the recording began.
-func (r *Recording) Shows(of, status string) bool {
+func (r *Recording) Shows(conditionType, status string) bool {
 	return slices.ContainsFunc(r.States()[1:], func(object *unstructured.Unstructured) bool {
-		is, _ := ConditionOf(object, of)
+		is, _ := ConditionOf(object, conditionType)
 		return is.Status == status
 	})
 }
 
 // Claims reports whether a condition ever had a status for a generation.
-func (r *Recording) Claims(of, status string, generation int64) bool {
+func (r *Recording) Claims(conditionType, status string, generation int64) bool {
 	return slices.ContainsFunc(r.States(), func(object *unstructured.Unstructured) bool {
-		is, _ := ConditionOf(object, of)
+		is, _ := ConditionOf(object, conditionType)
 		return is.Status == status && is.ObservedGeneration == generation
 	})
 }
@@ -74,9 +74,9 @@ func (r *Recording) Claims(of, status string, generation int64) bool {
 func (r *Recording) Transitions(all ...string) (transitions int) {
 	states := r.States()
 	for i := 1; i < len(states); i++ {
-		for _, of := range all {
-			before, _ := ConditionOf(states[i-1], of)
-			if after, _ := ConditionOf(states[i], of); after.Status != before.Status {
+		for _, conditionType := range all {
+			before, _ := ConditionOf(states[i-1], conditionType)
+			if after, _ := ConditionOf(states[i], conditionType); after.Status != before.Status {
 				transitions++
 			}
 		}
@@ -88,9 +88,9 @@ func (r *Recording) Transitions(all ...string) (transitions int) {
 func (r *Recording) Writes(all ...string) (writes int) {
 	states := r.States()
 	for i := 1; i < len(states); i++ {
-		if slices.ContainsFunc(all, func(of string) bool {
-			before, _ := ConditionOf(states[i-1], of)
-			after, _ := ConditionOf(states[i], of)
+		if slices.ContainsFunc(all, func(conditionType string) bool {
+			before, _ := ConditionOf(states[i-1], conditionType)
+			after, _ := ConditionOf(states[i], conditionType)
 			return before != after
 		}) {
 			writes++

@@ -189,11 +189,11 @@ func (o *Owners) Lag() time.Duration { return o.lag.Now() }
 // Create creates an owner.
 func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	o.lag.Sent(nameOf(owner).String())
-	made, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx, owner, metav1.CreateOptions{})
+	created, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx, owner, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("creating the %s %s: %w", owner.GetKind(), owner.GetName(), err)
 	}
-	return made, nil
+	return created, nil
 }
 
 // Patch changes an owner by a JSON merge patch, and returns the result.
@@ -217,8 +217,8 @@ func (o *Owners) Delete(ctx context.Context, name types.NamespacedName) error {
 
 // Get returns an owner as the watch knows it. It is shared: do not change it.
 func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, bool) {
-	object, there, err := o.informers[o.Resource].GetStore().GetByKey(name.String())
-	if err != nil || !there {
+	object, exists, err := o.informers[o.Resource].GetStore().GetByKey(name.String())
+	if err != nil || !exists {
 		return nil, false
 	}
 	return object.(*unstructured.Unstructured), true
@@ -237,9 +237,9 @@ func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 // Children returns the Deployments or the Services of an owner that are not being deleted, by name: those that have an
 // owner reference to it, and those with a name such as NAME or NAME-page. An object of another owner is not its child,
 // whatever its name.
-func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
+func Children[T any](o *Owners, resource schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
 	var found []T
-	for _, object := range o.children(of, owner) {
+	for _, object := range o.children(resource, owner) {
 		child := new(T)
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, child) == nil {
 			found = append(found, *child)
@@ -249,17 +249,17 @@ func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructu
 }
 
 // Named returns the Deployment or the Service with a name, regardless of its owner. False: there is none.
-func Named[T any](o *Owners, of schema.GroupVersionResource, name types.NamespacedName) (found T, there bool) {
-	object, there, err := o.informers[of].GetStore().GetByKey(name.String())
-	if err != nil || !there {
+func Named[T any](o *Owners, resource schema.GroupVersionResource, name types.NamespacedName) (found T, exists bool) {
+	object, exists, err := o.informers[resource].GetStore().GetByKey(name.String())
+	if err != nil || !exists {
 		return found, false
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, &found)
 	return found, err == nil
 }
 
-func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
-	for _, one := range o.informers[of].GetStore().List() {
+func (o *Owners) children(resource schema.GroupVersionResource, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
+	for _, one := range o.informers[resource].GetStore().List() {
 		object := one.(*unstructured.Unstructured)
 		if object.GetDeletionTimestamp() != nil || object.GetNamespace() != owner.GetNamespace() {
 			continue
@@ -291,12 +291,12 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 			if slices.ContainsFunc(children, func(other *unstructured.Unstructured) bool { return other.GetUID() == reference.UID }) {
 				continue // the loop also covers this one
 			}
-			there, err := o.isThere(ctx, child.GetNamespace(), reference)
+			state, err := o.ownerState(ctx, child.GetNamespace(), reference)
 			if err != nil {
 				return "", err
 			}
-			if there != "" {
-				return fmt.Sprintf("an owner of %s, %s %s, %s", name, reference.Kind, reference.Name, there), nil
+			if state != "" {
+				return fmt.Sprintf("an owner of %s, %s %s, %s", name, reference.Kind, reference.Name, state), nil
 			}
 		}
 	}
@@ -304,8 +304,8 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 }
 
 // living returns the objects with some UIDs that are not being deleted.
-func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
-	for _, one := range o.informers[of].GetStore().List() {
+func (o *Owners) living(resource schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
+	for _, one := range o.informers[resource].GetStore().List() {
 		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil && slices.Contains(uids, object.GetUID()) {
 			found = append(found, object)
 		}
@@ -313,8 +313,8 @@ func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found
 	return found
 }
 
-// isThere returns in what form the owner of a reference exists, or why that is unknown. Empty: the owner is gone.
-func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
+// ownerState returns in what form the owner of a reference exists, or why that is unknown. Empty: the owner is gone.
+func (o *Owners) ownerState(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
 		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // that is what is to be told
@@ -349,18 +349,18 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 // another owner. Kept reports whether that was correct.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) error {
 	background := metav1.DeletePropagationBackground
-	for _, of := range children {
-		for _, child := range append(o.children(of, owner), o.living(of, born)...) {
+	for _, resource := range children {
+		for _, child := range append(o.children(resource, owner), o.living(resource, born)...) {
 			uid := child.GetUID()
 			if !slices.Contains(born, uid) &&
 				!slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				continue
 			}
-			err := o.Dynamic.Resource(of).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{
+			err := o.Dynamic.Resource(resource).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{
 				PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
 			})
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				return fmt.Errorf("removing %s %s: %w", of.Resource, child.GetName(), err)
+				return fmt.Errorf("removing %s %s: %w", resource.Resource, child.GetName(), err)
 			}
 		}
 	}
@@ -374,11 +374,11 @@ type Condition struct {
 }
 
 // ConditionOf returns the condition of a type. False: there is none.
-func ConditionOf(owner *unstructured.Unstructured, of string) (found Condition, there bool) {
+func ConditionOf(owner *unstructured.Unstructured, conditionType string) (found Condition, exists bool) {
 	all, _, _ := unstructured.NestedSlice(owner.Object, "status", "conditions")
 	for _, one := range all {
 		one, ok := one.(map[string]any)
-		if !ok || one["type"] != of {
+		if !ok || one["type"] != conditionType {
 			continue
 		}
 		found.Status, _ = one["status"].(string)

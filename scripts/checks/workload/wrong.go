@@ -17,8 +17,10 @@ import (
 
 // OnlyChild returns the only child of a kind that an owner has. wrong describes what exists instead. what names the
 // kind.
-func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, owner *unstructured.Unstructured) (found T, wrong string) {
-	all := Children[T](o, of, owner)
+func OnlyChild[T any](
+	o *Owners, resource schema.GroupVersionResource, what string, owner *unstructured.Unstructured,
+) (found T, wrong string) {
+	all := Children[T](o, resource, owner)
 	if len(all) != 1 {
 		return found, fmt.Sprintf("%s has %s", owner.GetName(), Counted(len(all), what))
 	}

@@ -188,21 +188,21 @@ func managerOf(object *unstructured.Unstructured, finalizer string) string {
 // connect starts a cluster. It also returns a function that installs the icecream's definition.
 func connect(t *testing.T) (config *rest.Config, install func()) {
 	t.Helper()
-	here, err := checkout.Find()
+	root, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil {
+	if err := root.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.Start(t.Context(), here.ControlPlane)
+	cluster, err := embedded.Start(t.Context(), root.ControlPlane)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
 	return cluster.Config(), func() {
 		t.Helper()
-		content, err := os.ReadFile(filepath.Join(here.Root, "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml"))
+		content, err := os.ReadFile(filepath.Join(root.Root, "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}

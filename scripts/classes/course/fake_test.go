@@ -22,8 +22,8 @@ import (
 type fake struct {
 	// takes is how long a run takes.
 	takes time.Duration
-	// meanwhile is called in each run. It may be nil.
-	meanwhile func(ctx context.Context, job Job)
+	// onRun is called in each run. It may be nil.
+	onRun func(ctx context.Context, job Job)
 
 	mutex   sync.Mutex
 	fetched []Key
@@ -66,8 +66,8 @@ func (f *fake) Grade(ctx context.Context, job Job, try int, view View) *report.R
 	}()
 	result := f.Blank(job)
 	view.StepStarted("build")
-	if f.meanwhile != nil {
-		f.meanwhile(ctx, job)
+	if f.onRun != nil {
+		f.onRun(ctx, job)
 	}
 	timer := time.NewTimer(f.takes)
 	defer timer.Stop()

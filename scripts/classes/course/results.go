@@ -61,11 +61,11 @@ type About struct {
 func WriteResults(dir string, c *Class, about About) error {
 	rows := c.Rows()
 	redact := func(r *report.Report) (*report.Report, error) {
-		of := page.Lab{}
+		pageLab := page.Lab{}
 		if lab := c.lab(r.Lab); lab != nil {
-			of = lab.page()
+			pageLab = lab.page()
 		}
-		return about.Redactor.Redact(r, &of)
+		return about.Redactor.Redact(r, &pageLab)
 	}
 	forStudents, err := c.page(rows, about.Misconceptions, redact, about.Redactor.Text)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	grader := &fake{takes: 100 * time.Microsecond, meanwhile: func(context.Context, Job) { fmt.Println("a run begins") }}
+	grader := &fake{takes: 100 * time.Microsecond, onRun: func(context.Context, Job) { fmt.Println("a run begins") }}
 	grades := gradeClass
 	if os.Getenv(childResults) != "" {
 		grades = runClass
@@ -134,8 +134,8 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 		n := 0
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if n++; n == runs {
-				later := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // may have ended
-				defer later.Stop()
+				killTimer := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // may have ended
+				defer killTimer.Stop()
 			}
 		}
 		err = command.Wait()
@@ -183,7 +183,7 @@ func TestInterruptionsChangeNoResult(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var begun atomic.Int32
 			after := int32(1 + random.IntN(150)) // the submissions without a verdict alone take 60 runs
-			class, err := gradeClass(ctx, dir, &fake{meanwhile: func(context.Context, Job) {
+			class, err := gradeClass(ctx, dir, &fake{onRun: func(context.Context, Job) {
 				if begun.Add(1) == after {
 					cancel()
 				}
@@ -319,7 +319,7 @@ func TestDeployedSubmissionsAreLimited(t *testing.T) {
 	journal := openJournal(t, t.TempDir())
 	defer closeJournal(t, journal)
 	var now, most atomic.Int32
-	grader := &fake{takes: time.Millisecond, meanwhile: func(ctx context.Context, job Job) {
+	grader := &fake{takes: time.Millisecond, onRun: func(ctx context.Context, job Job) {
 		if strings.HasPrefix(job.Digest, "deployed") {
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
@@ -349,7 +349,7 @@ func TestJournalErrorEndsRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	journal := openJournal(t, dir)
-	grader := &fake{meanwhile: func(context.Context, Job) { _ = os.RemoveAll(filepath.Join(dir, runsDir)) }}
+	grader := &fake{onRun: func(context.Context, Job) { _ = os.RemoveAll(filepath.Join(dir, runsDir)) }}
 	c := fakeClass()
 	_, err := Run(t.Context(), Options{Jobs: c.Jobs(), Grader: grader, Journal: journal, Slots: 2})
 	if err == nil || !strings.Contains(err.Error(), "saving the report") {

@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 		{script: `mkdir -p a/b; rm a`, problems: "rm: a is a folder: remove it with -r", status: 1},
 		{script: `rm nothing`, problems: "no such file", status: 1},
 		{script: `rm -i nothing`, problems: "rm: -i is not known here", status: 1},
-		{script: `mkdir -m rwx x`, problems: `mkdir: "rwx" is no mode`, status: 1},
+		{script: `mkdir -m rwx x`, problems: `mkdir: invalid mode "rwx"`, status: 1},
 		{script: `mkdir -p d/e; echo hello > d/f; ls d; cat d/f d/f; ls d/f; rm -r d`, out: "e\nf\nhello\nhello\nf\n"},
 		{
 			script: `mkdir d; cd d; echo hello > f; echo > e; ls -l; ls; ls -l ../d/e; cd ..; rm -r d`,

@@ -80,22 +80,22 @@ func New(ctx context.Context, options Options) (_ *Grader, err error) {
 			return nil, err
 		}
 	}
-	for _, of := range options.Labs {
-		made := &lab{Options: of}
-		switch withNode := of.Lab.NeedsNode(of.Lab.Stage); {
+	for _, labOptions := range options.Labs {
+		entry := &lab{Options: labOptions}
+		switch withNode := labOptions.Lab.NeedsNode(labOptions.Lab.Stage); {
 		case !withNode && g.bare != nil:
-			made.pool = g.bare
+			entry.pool = g.bare
 		default:
-			if made.pool, err = made.NewPool(); err != nil {
+			if entry.pool, err = entry.NewPool(); err != nil {
 				return nil, err
 			}
 			if !withNode {
-				g.bare = made.pool
+				g.bare = entry.pool
 			}
 		}
-		g.labs[of.Lab.Name] = made
-		if of.Lab.OwnTests() != nil {
-			if made.assets, err = options.Assets(ctx); err != nil {
+		g.labs[labOptions.Lab.Name] = entry
+		if labOptions.Lab.OwnTests() != nil {
+			if entry.assets, err = options.Assets(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -105,18 +105,18 @@ func New(ctx context.Context, options Options) (_ *Grader, err error) {
 
 // Close stops the control planes.
 func (g *Grader) Close() (err error) {
-	for _, of := range g.labs {
-		err = errors.Join(err, of.pool.Close())
+	for _, entry := range g.labs {
+		err = errors.Join(err, entry.pool.Close())
 	}
 	return errors.Join(err, g.scope.Close())
 }
 
 // lend lends a cluster to a run of a lab, until it is returned. It stops the clusters of other labs that have no run,
 // because labs are graded one after the other.
-func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
+func (g *Grader) lend(l *lab) (lease *own.Lease, giveBack func()) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	of.running++
+	l.running++
 	busy := map[*own.Pool]bool{}
 	for _, other := range g.labs {
 		busy[other.pool] = busy[other.pool] || other.running > 0
@@ -126,12 +126,12 @@ func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 			_ = pool.Close() // a later run removes what remains
 		}
 	}
-	lease = of.pool.Lease()
+	lease = l.pool.Lease()
 	return lease, func() {
 		lease.Return()
 		g.mutex.Lock()
 		defer g.mutex.Unlock()
-		of.running--
+		l.running--
 	}
 }
 
@@ -148,22 +148,22 @@ func (g *Grader) Walls() string {
 
 // Describe describes a lab for package course.
 func (g *Grader) Describe(name string) (course.Lab, error) {
-	of := g.labs[name]
-	id, err := of.Grader()
+	entry := g.labs[name]
+	id, err := entry.Grader()
 	if err != nil {
 		return course.Lab{}, err
 	}
 	return course.Lab{
-		Name: of.Lab.Name, Title: of.Lab.Title, Number: of.Lab.Number, Max: of.Lab.FullScore(),
-		Grader: id, Deployed: of.Lab.Stage == manifest.Deployed,
-		Within: within(of.Lab),
+		Name: entry.Lab.Name, Title: entry.Lab.Title, Number: entry.Lab.Number, Max: entry.Lab.FullScore(),
+		Grader: id, Deployed: entry.Lab.Stage == manifest.Deployed,
+		Within: within(entry.Lab),
 	}, nil
 }
 
 // within returns how long a run of a lab may take. The run's own limits end it much earlier, unless they do not work.
-func within(of *manifest.Lab) time.Duration {
-	limit := of.TimeLimit.Duration + buildsAtMost
-	if of.OwnTests() != nil {
+func within(l *manifest.Lab) time.Duration {
+	limit := l.TimeLimit.Duration + buildsAtMost
+	if l.OwnTests() != nil {
 		limit += testsAtMost
 	}
 	return limit
@@ -178,9 +178,9 @@ const (
 
 // Blank returns the report of a submission that was not graded.
 func (g *Grader) Blank(job course.Job) *report.Report {
-	of := g.labs[job.Lab]
-	r := grade.Blank(grade.Options{Lab: of.Lab, Dir: job.Dir}, time.Now())
-	testgrade.Plan(r, of.Lab)
+	entry := g.labs[job.Lab]
+	r := grade.Blank(grade.Options{Lab: entry.Lab, Dir: job.Dir}, time.Now())
+	testgrade.Plan(r, entry.Lab)
 	return r
 }
 
@@ -198,21 +198,22 @@ func (g *Grader) fetch(ctx context.Context, job course.Job) (err error) {
 	if submission.MissingModules(job.Dir) == 0 {
 		return nil
 	}
-	of := g.labs[job.Lab].Lab
+	manifestLab := g.labs[job.Lab].Lab
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	builder := submission.Builder{
-		Submission: &submission.Submission{Dir: job.Dir}, Scope: scope, Tests: of.OwnTests() != nil, ProxyOnly: true, System: system(of),
+		Submission: &submission.Submission{Dir: job.Dir}, Scope: scope, Tests: manifestLab.OwnTests() != nil, ProxyOnly: true,
+		System: system(manifestLab),
 	}
 	return builder.Fetch(ctx, func(int, int) {})
 }
 
 // system returns the system that a submission is built for. Empty: this machine's system.
-func system(of *manifest.Lab) string {
-	if of.Stage.Pods() {
+func system(l *manifest.Lab) string {
+	if l.Stage.Pods() {
 		return "linux"
 	}
 	return ""
@@ -237,16 +238,16 @@ func (g *Grader) fetchFailure(job course.Job) *report.Report {
 // Grade grades a submission. The first try uses a control plane that earlier runs have used. If it gives no result, the
 // next try gets its own control plane.
 func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
-	of := g.labs[job.Lab]
+	entry := g.labs[job.Lab]
 	if try > 1 && g.fetchFailure(job) != nil {
 		g.Fetch(ctx, job)
 	}
 	if r := g.fetchFailure(job); r != nil {
 		return r
 	}
-	options := of.Run(job.Dir)
+	options := entry.Run(job.Dir)
 	if try == 1 {
-		lease, giveBack := g.lend(of)
+		lease, giveBack := g.lend(entry)
 		defer giveBack()
 		options.Start = lease.Start
 	}
@@ -258,8 +259,8 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 		options.OperatorLog, err = log.Name(), log.Close()
 		defer os.Remove(options.OperatorLog)
 	}
-	if err == nil && of.Lab.Steps() > 0 {
-		options.NotStarted, err = skeleton.NotStarted(of.Root, of.Lab.Name, job.Dir)
+	if err == nil && entry.Lab.Steps() > 0 {
+		options.NotStarted, err = skeleton.NotStarted(entry.Root, entry.Lab.Name, job.Dir)
 	}
 	if err != nil {
 		r := g.Blank(job)
@@ -267,26 +268,26 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 		return r
 	}
 	result := grade.Run(ctx, options)
-	g.gradeTests(ctx, of, job, result, view)
+	g.gradeTests(ctx, entry, job, result, view)
 	return result
 }
 
 const ownTestsStep = "grade your tests"
 
 // gradeTests grades the student's own tests in a lab in which they are worth points, as `lab grade` does.
-func (g *Grader) gradeTests(ctx context.Context, of *lab, job course.Job, result *report.Report, view course.View) {
-	if of.Lab.OwnTests() == nil || result.Outcome != report.Graded {
-		testgrade.Add(result, nil, of.Lab)
+func (g *Grader) gradeTests(ctx context.Context, l *lab, job course.Job, result *report.Report, view course.View) {
+	if l.Lab.OwnTests() == nil || result.Outcome != report.Graded {
+		testgrade.Add(result, nil, l.Lab)
 		return
 	}
 	began := time.Now()
 	view.StepStarted(ownTestsStep)
 	tests := testgrade.Run(ctx, testgrade.Options{
-		Lab: of.Lab, Dir: job.Dir, Solution: of.SolutionDir(of.Lab), Assets: of.assets, Parallel: 1, Decide: true,
+		Lab: l.Lab, Dir: job.Dir, Solution: l.SolutionDir(l.Lab), Assets: l.assets, Parallel: 1, Decide: true,
 		Walled: g.Sandbox != grade.SandboxOff, Strict: g.Sandbox == grade.SandboxRequired,
 	})
 	testgrade.Hide(tests, func(string) bool { return false })
 	view.StepDone(ownTestsStep, time.Since(began), "")
-	testgrade.Add(result, tests, of.Lab)
+	testgrade.Add(result, tests, l.Lab)
 	view.CheckDone(result.Checks[len(result.Checks)-1])
 }

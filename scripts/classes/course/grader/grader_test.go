@@ -18,20 +18,20 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// made creates a grader of some labs, which starts nothing before the first run.
-func made(t *testing.T, names ...string) *Grader {
+// newTestGrader creates a grader of some labs, which starts nothing before the first run.
+func newTestGrader(t *testing.T, names ...string) *Grader {
 	t.Helper()
-	here, err := checkout.Find()
+	root, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var labs []certify.Options
 	for _, name := range names {
-		lab, err := here.Labs.Lab(name)
+		lab, err := root.Labs.Lab(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		labs = append(labs, certify.Options{Checkout: here, Lab: lab})
+		labs = append(labs, certify.Options{Checkout: root, Lab: lab})
 	}
 	g, err := New(t.Context(), Options{Labs: labs, Sandbox: grade.SandboxOff})
 	if err != nil {
@@ -49,7 +49,7 @@ func made(t *testing.T, names ...string) *Grader {
 // student or the network.
 func TestMissingModulesAreReported(t *testing.T) {
 	t.Parallel()
-	g := made(t, "01-icecream")
+	g := newTestGrader(t, "01-icecream")
 	dir := t.TempDir()
 	module := "module example.com/ada\n\ngo 1.26\n\nrequire example.com/nobody/has/this v1.0.0\n"
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600), os.WriteFile(filepath.Join(dir, "main.go"),
@@ -79,7 +79,7 @@ func TestMissingModulesAreReported(t *testing.T) {
 func TestBlankReportHasAllChecks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"01-icecream", "02-reconciler"} {
-		g := made(t, name)
+		g := newTestGrader(t, name)
 		if r := g.Blank(course.Job{Key: course.Key{Lab: name}, Dir: t.TempDir()}); r.MaxScore != 100 || len(r.Checks) == 0 {
 			t.Errorf("%s: %d points in %d checks", name, r.MaxScore, len(r.Checks))
 		}
@@ -90,16 +90,16 @@ func TestBlankReportHasAllChecks(t *testing.T) {
 // planes than slots.
 func TestLabsShareControlPlanes(t *testing.T) {
 	t.Parallel()
-	g := made(t, "01-icecream", "02-reconciler")
+	g := newTestGrader(t, "01-icecream", "02-reconciler")
 	if g.labs["01-icecream"].pool != g.labs["02-reconciler"].pool {
 		t.Error("each lab has its own pool")
 	}
-	of := g.labs["01-icecream"]
-	_, first := g.lend(of)
+	icecreamLab := g.labs["01-icecream"]
+	_, first := g.lend(icecreamLab)
 	_, second := g.lend(g.labs["02-reconciler"])
 	first()
 	second()
-	if of.running != 0 || g.labs["02-reconciler"].running != 0 {
-		t.Errorf("%d and %d runs", of.running, g.labs["02-reconciler"].running)
+	if icecreamLab.running != 0 || g.labs["02-reconciler"].running != 0 {
+		t.Errorf("%d and %d runs", icecreamLab.running, g.labs["02-reconciler"].running)
 	}
 }

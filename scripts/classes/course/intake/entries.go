@@ -100,14 +100,14 @@ func (u *unpacker) note(name string, folder bool) error {
 
 func (u *unpacker) noteOne(name string, folder bool) error {
 	key := norm.NFC.String(strings.ToLower(norm.NFC.String(name)))
-	before, there := u.seen[key]
+	before, exists := u.seen[key]
 	switch {
-	case there && before.name != name:
+	case exists && before.name != name:
 		return problemf("the archive has %s and %s, which are the same on some systems: rename one of them",
 			printable(before.name), printable(name))
-	case there && (!before.folder || !folder):
+	case exists && (!before.folder || !folder):
 		return problemf("the archive has %s twice: create it again", printable(name))
-	case there:
+	case exists:
 		return nil
 	}
 	if u.files++; u.files > u.limits.Files {

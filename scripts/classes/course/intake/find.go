@@ -104,22 +104,22 @@ func (s search) find(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var of [3][]module
+	var byKind [3][]module
 	var all []string
 	for _, m := range modules {
 		kind, reason := s.kind(m)
-		of[kind] = append(of[kind], m)
+		byKind[kind] = append(byKind[kind], m)
 		all = append(all, m.folder+reason)
 	}
-	fit := first(of[named])
+	fit := first(byKind[named])
 	if len(fit) == 0 {
-		alone := first(of[unnamed])
+		alone := first(byKind[unnamed])
 		for _, m := range alone {
 			if s.owns(s.lab, filepath.Join(dir, filepath.FromSlash(m.folder))) {
 				fit = append(fit, m)
 			}
 		}
-		if len(fit) == 0 && len(alone) == 1 && s.only && len(of[other]) == 0 {
+		if len(fit) == 0 && len(alone) == 1 && s.only && len(byKind[other]) == 0 {
 			fit = alone
 		}
 	}

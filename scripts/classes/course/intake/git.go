@@ -38,7 +38,7 @@ type repository struct {
 	err     error
 }
 
-func (r *repositories) of(url string) *repository {
+func (r *repositories) repository(url string) *repository {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.by == nil {
@@ -56,7 +56,7 @@ func (r *reader) checkout(ctx context.Context, s source, lab Lab, student, work 
 		text, err := asProblem(ctx, err)
 		return []tree{{from: s.from, submitted: s.submitted, problem: text}}, err
 	}
-	fetched := r.repos.of(s.commit.url)
+	fetched := r.repos.repository(s.commit.url)
 	fetched.fetched.Do(func() {
 		sum := sha256.Sum256([]byte(s.commit.url))
 		fetched.dir = filepath.Join(r.Work, ".repositories", hex.EncodeToString(sum[:8]))
@@ -71,18 +71,18 @@ func (r *reader) checkout(ctx context.Context, s source, lab Lab, student, work 
 	}
 	for _, revision := range revisions {
 		dir := filepath.Join(work, revision.hash)
-		of := s
-		of.from = fmt.Sprintf("%s@%.12s", s.from, revision.hash)
-		if of.submitted.IsZero() {
-			of.submitted = revision.at
+		revisionSource := s
+		revisionSource.from = fmt.Sprintf("%s@%.12s", s.from, revision.hash)
+		if revisionSource.submitted.IsZero() {
+			revisionSource.submitted = revision.at
 		}
-		made := of.tree(dir, strings.TrimSuffix(path.Base(filepath.ToSlash(s.commit.url)), ".git"))
+		checkout := revisionSource.tree(dir, strings.TrimSuffix(path.Base(filepath.ToSlash(s.commit.url)), ".git"))
 		if err := r.export(ctx, fetched.dir, revision.hash, dir); err != nil {
-			if made.problem, err = asProblem(ctx, err); err != nil {
+			if checkout.problem, err = asProblem(ctx, err); err != nil {
 				return nil, err
 			}
 		}
-		trees = append(trees, made)
+		trees = append(trees, checkout)
 	}
 	return trees, nil
 }
@@ -204,15 +204,15 @@ func (r *reader) export(ctx context.Context, dir, hash, to string) error {
 		return err
 	}
 	defer u.root.Close()
-	from, into := io.Pipe()
+	archive, writer := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, err := r.git(ctx, dir, into, "archive", "--format=tar", hash)
-		into.CloseWithError(err) // nil means end of file
+		_, err := r.git(ctx, dir, writer, "archive", "--format=tar", hash)
+		writer.CloseWithError(err) // nil means end of file
 	}()
-	err = u.tar(from)
-	from.CloseWithError(errEnough)
+	err = u.tar(archive)
+	archive.CloseWithError(errEnough)
 	<-ended
 	if err != nil {
 		return errors.Join(damaged(err), removal.All(to))

@@ -63,10 +63,10 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 			sources = append(sources, base)
 		}
 		for _, student := range one.students {
-			made := base
-			made.name, made.email = cmp.Or(student.name, student.email, student.id, one.folder), student.email
-			made.identity = "gradescope " + student.name + "\x00" + student.id + "\x00" + student.email
-			sources = append(sources, made)
+			submission := base
+			submission.name, submission.email = cmp.Or(student.name, student.email, student.id, one.folder), student.email
+			submission.identity = "gradescope " + student.name + "\x00" + student.id + "\x00" + student.email
+			sources = append(sources, submission)
 		}
 	}
 	entries, err := os.ReadDir(dir)

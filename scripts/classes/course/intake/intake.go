@@ -229,11 +229,11 @@ type tree struct {
 // tree returns the folder that contains the source's modules. Its name is a hint, unless the lab for which it was
 // handed in is known.
 func (s source) tree(dir, name string) tree {
-	made := tree{dir: dir, root: dir, hint: name, from: s.from, submitted: s.submitted}
+	result := tree{dir: dir, root: dir, hint: name, from: s.from, submitted: s.submitted}
 	if s.lab != nil {
-		made.hint, made.only = "", true
+		result.hint, result.only = "", true
 	}
-	return made
+	return result
 }
 
 // read opens what a student handed in, and finds the modules of the labs in it.
@@ -261,11 +261,11 @@ func (r *reader) read(ctx context.Context, s source, student, work string) (foun
 			if err != nil {
 				return nil, err
 			}
-			of, err := r.candidates(ctx, trees, []Lab{lab}, blank)
+			candidates, err := r.candidates(ctx, trees, []Lab{lab}, blank)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, of...)
+			all = append(all, candidates...)
 		}
 	}
 	for _, c := range withoutMissing(all) {
@@ -285,19 +285,19 @@ type candidate struct {
 func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank Submission) (all []candidate, err error) {
 	for _, t := range trees {
 		for _, lab := range labs {
-			made := candidate{Submission: blank}
-			made.Lab, made.From, made.Submitted, made.Problem = lab.Name, printable(t.from), t.submitted, t.problem
-			if made.Problem == "" {
-				made.Dir, made.Digest, err = r.find(ctx, t, lab)
+			result := candidate{Submission: blank}
+			result.Lab, result.From, result.Submitted, result.Problem = lab.Name, printable(t.from), t.submitted, t.problem
+			if result.Problem == "" {
+				result.Dir, result.Digest, err = r.find(ctx, t, lab)
 				if err != nil {
-					_, made.missing = errors.AsType[*MissingError](err)
-					if made.Problem, err = asProblem(ctx, err); err != nil {
+					_, result.missing = errors.AsType[*MissingError](err)
+					if result.Problem, err = asProblem(ctx, err); err != nil {
 						return nil, err
 					}
-					made.Dir, made.Digest = "", ""
+					result.Dir, result.Digest = "", ""
 				}
 			}
-			all = append(all, made)
+			all = append(all, result)
 		}
 	}
 	return all, nil
@@ -370,9 +370,9 @@ func (r *reader) openFolder(ctx context.Context, s source, work string) ([]tree,
 	if attempts := attemptFolders(s.path); len(attempts) > 0 {
 		var trees []tree
 		for i, name := range attempts {
-			of := s
-			of.path, of.from = filepath.Join(s.path, name), s.from+"/"+name
-			more, err := r.openFolder(ctx, of, filepath.Join(work, fmt.Sprint(i)))
+			inner := s
+			inner.path, inner.from = filepath.Join(s.path, name), s.from+"/"+name
+			more, err := r.openFolder(ctx, inner, filepath.Join(work, fmt.Sprint(i)))
 			if err != nil {
 				return nil, err
 			}
@@ -406,9 +406,9 @@ func (r *reader) openInner(ctx context.Context, self tree, s source, work string
 	}
 	var trees []tree
 	for i, name := range archives {
-		of := s
-		of.from = s.from + "/" + name
-		more, err := r.openArchive(ctx, self.dir, name, of, filepath.Join(work, fmt.Sprintf("in-%d", i)), levels-1)
+		inner := s
+		inner.from = s.from + "/" + name
+		more, err := r.openArchive(ctx, self.dir, name, inner, filepath.Join(work, fmt.Sprintf("in-%d", i)), levels-1)
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 		path := filepath.Join(dir, name)
 		kind := entry.Type()
 		suffix := archiveSuffix(name)
-		made := source{identity: name, name: name, lab: lab, path: path, from: from + name}
+		result := source{identity: name, name: name, lab: lab, path: path, from: from + name}
 		switch {
 		case isJunk(name), strings.HasPrefix(name, "."), path == o.Work:
 			continue
@@ -71,8 +71,8 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
 				return nil, fmt.Errorf("%s is the module of a lab, so %s seems to be the work of one student: name the folder above", path, dir)
 			}
-			if of := labNamed(o.Labs, name); of != nil {
-				more, err := listFolder(o, path, from+name+"/", of)
+			if folderLab := labNamed(o.Labs, name); folderLab != nil {
+				more, err := listFolder(o, path, from+name+"/", folderLab)
 				if err != nil {
 					return nil, err
 				}
@@ -85,16 +85,16 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 				continue // a list of grades, a note
 			}
 			suffix = filepath.Ext(name)
-			made.problem = fmt.Sprintf("%s is not an archive: hand in a .zip or a .tar.gz with the folder of the lab", name)
+			result.problem = fmt.Sprintf("%s is not an archive: hand in a .zip or a .tar.gz with the folder of the lab", name)
 		}
 		if !kind.IsDir() {
-			made.name = strings.TrimSuffix(name, suffix)
-			made.identity = made.name
+			result.name = strings.TrimSuffix(name, suffix)
+			result.identity = result.name
 		}
-		if keep := made.moodle(); !keep {
+		if keep := result.moodle(); !keep {
 			continue
 		}
-		sources = append(sources, made)
+		sources = append(sources, result)
 	}
 	return sources, nil
 }

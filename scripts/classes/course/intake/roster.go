@@ -84,12 +84,12 @@ func parseRoster(content []byte, o Options) (sources []source, err error) {
 			}
 			continue
 		}
-		made, err := parseLine(record, order, o)
+		parsed, err := parseLine(record, order, o)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("line %d: %w", line, err))
 			continue
 		}
-		sources = append(sources, made)
+		sources = append(sources, parsed)
 	}
 	if len(sources) == 0 && len(problems) == 0 {
 		problems = append(problems, errors.New("it has no students: write a line student,source for each student"))
@@ -117,27 +117,27 @@ func header(record []string) (order []string, err error) {
 
 var hashForm = regexp.MustCompile(`^[0-9a-fA-F]{7,64}$`)
 
-func parseLine(record, order []string, o Options) (made source, err error) {
+func parseLine(record, order []string, o Options) (parsed source, err error) {
 	if len(record) > len(order) {
-		return made, fmt.Errorf("there are %d fields: write %s", len(record), strings.Join(order, ","))
+		return parsed, fmt.Errorf("there are %d fields: write %s", len(record), strings.Join(order, ","))
 	}
 	field := map[string]string{}
 	for i, value := range record {
 		field[order[i]] = value
 	}
 	if len(record) == 1 && strings.ContainsAny(record[0], ";\t") {
-		return made, fmt.Errorf("%q has no comma: write student,source", printable(record[0]))
+		return parsed, fmt.Errorf("%q has no comma: write student,source", printable(record[0]))
 	}
 	if field["student"] == "" {
-		return made, errors.New("there is no student: write student,source")
+		return parsed, errors.New("there is no student: write student,source")
 	}
 	if field["source"] == "" {
-		return made, fmt.Errorf("there is no source for %s: write a path or a Git URL", printable(field["student"]))
+		return parsed, fmt.Errorf("there is no source for %s: write a path or a Git URL", printable(field["student"]))
 	}
-	made = source{identity: field["student"], name: field["student"], from: field["source"]}
+	parsed = source{identity: field["student"], name: field["student"], from: field["source"]}
 	if text := field["lab"]; text != "" {
-		if made.lab = labOf(o.Course, text); made.lab == nil {
-			return made, fmt.Errorf("there is no lab %q: write a lab's number or name, or nothing", printable(text))
+		if parsed.lab = labOf(o.Course, text); parsed.lab == nil {
+			return parsed, fmt.Errorf("there is no lab %q: write a lab's number or name, or nothing", printable(text))
 		}
 	}
 	var asked commit
@@ -147,15 +147,15 @@ func parseLine(record, order []string, o Options) (made source, err error) {
 		asked.hash = strings.ToLower(text)
 	default:
 		if asked.before, err = momentOf(text); err != nil {
-			return made, fmt.Errorf("commit: %w, or the hash of a commit", err)
+			return parsed, fmt.Errorf("commit: %w, or the hash of a commit", err)
 		}
 	}
 	if text := field["submitted"]; text != "" {
-		if made.submitted, err = momentOf(text); err != nil {
-			return made, fmt.Errorf("submitted: %w", err)
+		if parsed.submitted, err = momentOf(text); err != nil {
+			return parsed, fmt.Errorf("submitted: %w", err)
 		}
 	}
-	return made, made.locate(field["source"], asked, filepath.Dir(o.Source))
+	return parsed, parsed.locate(field["source"], asked, filepath.Dir(o.Source))
 }
 
 // labOf returns the lab with a number or a name. It returns nil if there is none.

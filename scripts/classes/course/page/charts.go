@@ -165,11 +165,13 @@ func (v *view) timeline() {
 		if s.Max > 0 {
 			text += fmt.Sprintf(", %d of %d", s.Points, s.Max)
 		}
-		of := s.Max
-		if of == 0 {
-			of = math.MaxInt
+		total := s.Max
+		if total == 0 {
+			total = math.MaxInt
 		}
-		v.Slots[s.Slot].Bars = append(v.Slots[s.Slot].Bars, bar{part(s.Start), max(.05, .9*part(s.Took)), class(s.Outcome, s.Points, of), text})
+		v.Slots[s.Slot].Bars = append(v.Slots[s.Slot].Bars, bar{
+			part(s.Start), max(.05, .9*part(s.Took)), class(s.Outcome, s.Points, total), text,
+		})
 	}
 	v.Took = end
 }

@@ -200,11 +200,11 @@ func (w *Work) look() []string {
 
 // class returns the colour of a run: full, part or none for the points that the submission reached, or machine if the
 // run decided nothing about the submission.
-func class(outcome string, reached, of int) string {
+func class(outcome string, reached, total int) string {
 	switch {
 	case !(&Work{Outcome: outcome}).hasGrade():
 		return "machine"
-	case outcome == "graded" && reached >= of:
+	case outcome == "graded" && reached >= total:
 		return "full"
 	case reached > 0:
 		return "part"

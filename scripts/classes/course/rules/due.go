@@ -62,8 +62,8 @@ func inZone(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
 	// Zones change their offset by a day at most, and clocks are not set back again the day after.
 	_, before := at.Zone()
 	_, after := at.Add(24 * time.Hour).Zone()
-	if later := at.Add(time.Duration(before-after) * time.Second); later.After(at) && sameClock(later, wall) {
-		return later, true
+	if repeated := at.Add(time.Duration(before-after) * time.Second); repeated.After(at) && sameClock(repeated, wall) {
+		return repeated, true
 	}
 	return at, true
 }

@@ -32,9 +32,9 @@ type lateRule struct {
 
 func randomTrial(random *rand.Rand) *trial {
 	labs := 1 + random.IntN(4)
-	made := &trial{budget: random.IntN(6)}
+	drawn := &trial{budget: random.IntN(6)}
 	var text, manual strings.Builder
-	fmt.Fprintf(&text, "graceDays: %d\nlabs:\n", made.budget)
+	fmt.Fprintf(&text, "graceDays: %d\nlabs:\n", drawn.budget)
 	for i := range labs {
 		rule := lateRule{cutoff: random.IntN(6)}
 		rule.percent = random.Int64N(4) * 15
@@ -56,12 +56,12 @@ func randomTrial(random *rand.Rand) *trial {
 			attempt.Max, attempt.Valid = full, random.IntN(8) > 0
 			attempts, days = append(attempts, attempt), append(days, at)
 		}
-		made.limits, made.weights, made.late, made.last = append(made.limits, limit), append(made.weights, weight),
-			append(made.late, rule), append(made.last, isLast)
-		made.manual, made.attempts, made.days = append(made.manual, points), append(made.attempts, attempts), append(made.days, days)
+		drawn.limits, drawn.weights, drawn.late, drawn.last = append(drawn.limits, limit), append(drawn.weights, weight),
+			append(drawn.late, rule), append(drawn.last, isLast)
+		drawn.manual, drawn.attempts, drawn.days = append(drawn.manual, points), append(drawn.attempts, attempts), append(drawn.days, days)
 	}
-	made.text = text.String() + "students: {ada: {labs: {" + strings.TrimSuffix(manual.String(), ", ") + "}}}\n"
-	return made
+	drawn.text = text.String() + "students: {ada: {labs: {" + strings.TrimSuffix(manual.String(), ", ") + "}}}\n"
+	return drawn
 }
 
 // lab returns the worth of a lab with exactly so many grace days, in percent. It follows the description on the page,

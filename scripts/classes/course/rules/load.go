@@ -242,32 +242,32 @@ func (p *parser) rules(read *file) *Rules {
 	rules.students = map[string]student{}
 	for name, own := range read.Students {
 		path := []string{"students", name}
-		made := student{graceDays: own.GraceDays, labs: map[string]decision{}, line: p.document.line(path)}
+		result := student{graceDays: own.GraceDays, labs: map[string]decision{}, line: p.document.line(path)}
 		p.twice(slices.Sorted(maps.Keys(own.Labs)), append(path, "labs")...)
 		for key, lab := range own.Labs {
 			path := []string{"students", name, "labs", key}
-			made.labs[key] = decision{
+			result.labs[key] = decision{
 				points: toHundredths(lab.Points), comment: lab.Comment, deadline: p.due(lab.Deadline, path), excused: lab.Excused,
 				line: p.document.line(path),
 			}
 		}
-		rules.students[name] = made
+		rules.students[name] = result
 	}
 	return rules
 }
 
 func (p *parser) lab(read fileLab, path []string) lab {
-	made := lab{
+	result := lab{
 		deadline: p.due(read.Deadline, path), attempts: read.Attempts, graceDays: read.GraceDays, line: p.document.line(path),
 	}
 	if read.Weight != nil {
 		weight := toHundredths(*read.Weight)
-		made.weight = &weight
+		result.weight = &weight
 	}
 	if read.Late != nil {
-		made.late = &late{points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days}
+		result.late = &late{points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days}
 	}
-	return made
+	return result
 }
 
 func (p *parser) due(text string, path []string) *due {

@@ -62,50 +62,50 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 		return nil, fmt.Errorf("%d: there is too much in this file: "+
 			"it has at most %d values, and lists and mappings in at most %d others", from.Line, maxNodes, maxDepth)
 	}
-	made := &node{at: from.Line}
+	converted := &node{at: from.Line}
 	switch from.Kind {
 	case yamlv3.DocumentNode:
 		if len(from.Content) != 1 {
-			return made, nil
+			return converted, nil
 		}
 		return convert(from.Content[0], count, depth)
 	case yamlv3.AliasNode:
 		if from.Alias == nil {
-			return made, nil
+			return converted, nil
 		}
 		return convert(from.Alias, count, depth+1)
 	case yamlv3.SequenceNode:
-		made.items = []*node{}
+		converted.items = []*node{}
 		for _, item := range from.Content {
 			value, err := convert(item, count, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			made.items = append(made.items, value)
+			converted.items = append(converted.items, value)
 		}
 	case yamlv3.MappingNode:
-		made.fields = map[string]*node{}
+		converted.fields = map[string]*node{}
 		for i := 0; i+1 < len(from.Content); i += 2 {
 			key := from.Content[i]
 			if key.Kind != yamlv3.ScalarNode {
 				return nil, fmt.Errorf("%d: a key must be a string: put quotation marks around it", key.Line)
 			}
-			if made.fields[key.Value] != nil {
-				return nil, fmt.Errorf("%d: %q is already in line %d: merge the two entries", key.Line, key.Value, made.fields[key.Value].at)
+			if converted.fields[key.Value] != nil {
+				return nil, fmt.Errorf("%d: %q is already in line %d: merge the two entries", key.Line, key.Value, converted.fields[key.Value].at)
 			}
 			value, err := convert(from.Content[i+1], count, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			value.at = key.Line // users search for the key
-			made.keys, made.fields[key.Value] = append(made.keys, key.Value), value
+			converted.keys, converted.fields[key.Value] = append(converted.keys, key.Value), value
 		}
 	default:
 		var err error
-		made.scalar, err = scalar(from)
-		return made, err
+		converted.scalar, err = scalar(from)
+		return converted, err
 	}
-	return made, nil
+	return converted, nil
 }
 
 // scalar returns a number, a truth value, nil or a text. A time is returned as a text, because YAML would interpret
