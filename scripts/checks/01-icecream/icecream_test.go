@@ -45,11 +45,11 @@ type clientsKey struct{}
 func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	client, err := dynamic.NewForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return context.WithValue(ctx, clientsKey{}, clients{
 		icecreams: client.Resource(icecream.Resource),

@@ -44,7 +44,7 @@ func (v visit) describe(o order) string {
 	for _, m := range all {
 		if m.Owner == o.name {
 			return fmt.Sprintf("%s: it has booked %s %s for the owner %s, which is a name and not a UID",
-				observed, story.Say(m.Ingredient), m.Direction, m.Owner)
+				observed, story.Describe(m.Ingredient), m.Direction, m.Owner)
 		}
 	}
 	return observed
@@ -115,7 +115,7 @@ func (v visit) returnedFirst(expected string, o order) {
 	}
 	if last := a[len(a)-1]; last.Booked.After(removed.Time) {
 		v.fail(expected, fmt.Sprintf("the finalizer was removed at %s, and %s was booked %s only at %s", clock(removed.Time),
-			story.Say(last.Ingredient), last.Direction, clock(last.Booked)))
+			story.Describe(last.Ingredient), last.Direction, clock(last.Booked)))
 	}
 }
 
@@ -132,11 +132,11 @@ func (v visit) takenAfter(expected string, o order) {
 		sent := log[i].Time
 		if added == nil {
 			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and the finalizer was never added to %s",
-				story.Say(m.Ingredient), clock(sent), o.name))
+				story.Describe(m.Ingredient), clock(sent), o.name))
 		}
 		if known := answered(log, *added); sent.Before(known) {
 			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and that the finalizer is on %s was known only at %s",
-				story.Say(m.Ingredient), clock(sent), o.name, clock(known)))
+				story.Describe(m.Ingredient), clock(sent), o.name, clock(known)))
 		}
 	}
 }

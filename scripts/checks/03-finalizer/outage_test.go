@@ -72,13 +72,13 @@ func freezerDown() types.Feature {
 
 // waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them is not
 // affected: then everything is returned at once.
-func (v visit) waits(how string, o order, refused faults.Fault) {
+func (v visit) waits(failure string, o order, refused faults.Fault) {
 	v.t.Helper()
 	refused.Service = freezer.Service
 	v.arm(refused)
 	began := time.Now()
 	v.delete(o)
-	stays := fmt.Sprintf("while the freezer %s, %s stays, and the operator tries again", how, o.name)
+	stays := fmt.Sprintf("while the freezer %s, %s stays, and the operator tries again", failure, o.name)
 	v.until(stays, patience, func() (string, bool) {
 		now, exists := v.find(o)
 		out := v.account(o).Out()
@@ -173,7 +173,7 @@ func (v visit) scarce(o order) {
 func (v visit) move(id, direction string, what freezer.Ingredient) {
 	v.t.Helper()
 	_, err := v.freezer().Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})
-	v.OK(v.t, "asking the freezer for "+story.Say(what), err)
+	v.OK(v.t, "asking the freezer for "+story.Describe(what), err)
 }
 
 // settled waits until the condition has this status for the current spec, and the reason, if one is given.
@@ -232,14 +232,14 @@ func noAnswer() types.Feature {
 // givesUp waits until the operator has given up on an unanswered request of a class to the freezer. It deletes the
 // icecream, unless it is already being deleted. An operator that sends no request of this class is not affected, and
 // finishes.
-func (v visit) givesUp(how string, o order, class faults.Class) {
+func (v visit) givesUp(failure string, o order, class faults.Class) {
 	v.t.Helper()
 	began := time.Now()
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 		{Kind: faults.NoAnswer, Class: class, Service: freezer.Service},
 	}}))
 	v.delete(o)
-	v.until("when the freezer "+how+", the operator gives up after at most 2 s", patience, func() (string, bool) {
+	v.until("when the freezer "+failure+", the operator gives up after at most 2 s", patience, func() (string, bool) {
 		held := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) || e.Class() != class })
 		if len(held) == 0 {
 			_, exists := v.find(o)

@@ -58,8 +58,8 @@ func returned() types.Feature {
 		}))).Feature()
 }
 
-// late is how late the operator's watch reports changes while it is behind.
-const late = 500 * time.Millisecond
+// watchDelay is how late the operator's watch reports changes while it is behind.
+const watchDelay = 500 * time.Millisecond
 
 // pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough unless the
 // machine is too busy.
@@ -204,7 +204,7 @@ func dyingUntouched() types.Feature {
 			v.awaitFinalizer("orange, which is not being deleted, gets the finalizer", scenarioPatience, alive)
 			v.Settle(v.ctx, v.t)
 			if a := v.account(dying); len(a) > 0 {
-				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", story.Say(a[0].Ingredient)))
+				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", story.Describe(a[0].Ingredient)))
 			}
 			resource := icecream.Resource.GroupResource()
 			for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
@@ -257,12 +257,12 @@ func foreignFinalizer() types.Feature {
 		Assess("also if the operator could not see it yet", check.Assess(assess(func(v visit) {
 			other := v.createIcecream("physalis", []string{"physalis"})
 			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
-			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: late}})
+			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: watchDelay}})
 			v.change(other, `{"spec":{"topping":["cream"]}}`)
 			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // this write begins it
 			for _, name := range pitayas {
 				o := v.createIcecream(name, []string{name})
-				v.Pause(v.ctx, v.t, late/2) // for this long the operator sees it without the other finalizer
+				v.Pause(v.ctx, v.t, watchDelay/2) // for this long the operator sees it without the other finalizer
 				v.holdBy(o, foreign)
 				held := time.Now()
 				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, " +
@@ -272,7 +272,7 @@ func foreignFinalizer() types.Feature {
 					return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
 				})
 				v.neverWithout(expected, o, held)
-				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(late)) {
+				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(watchDelay)) {
 					break // the client could not know the finalizer; otherwise try again
 				}
 			}

@@ -27,7 +27,7 @@ import (
 func dryRun() types.Feature {
 	return features.New("a dry run changes nothing").
 		Assess("nothing is written because of it", check.Assess(assess(func(v visit) {
-			v.make("rehearsed", "strawberry")
+			v.createIcecream("rehearsed", "strawberry")
 			v.Settle(v.ctx, v.t)
 			began := v.Audit.Now()
 			// Other checks judge the answers. They use dry runs, too.
@@ -77,12 +77,12 @@ func failsClosed() types.Feature {
 	var withdrawn admission.Webhooks
 	return features.New("it fails closed").
 		Assess("without the operator no icecream gets in", check.Assess(assess(func(v visit) {
-			v.make("closed", "chocolate")
-			v.store([]order.Order{closed})
+			v.createIcecream("closed", "chocolate")
+			v.store([]order.Order{storedWhileStopped})
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.closed("creating an icecream of matcha", place(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
-			v.closed("creating an icecream of vanilla", place(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
-			v.closed("a change from chocolate to matcha", changeFlavour(wet, "closed", []string{"matcha"}))
+			v.mustRefuse("creating an icecream of matcha", createRequest(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
+			v.mustRefuse("creating an icecream of vanilla", createRequest(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
+			v.mustRefuse("a change from chocolate to matcha", changeFlavour(wet, "closed", []string{"matcha"}))
 		}))).
 		Assess("nothing else is harmed", check.Assess(assess(func(v visit) {
 			for _, other := range bystanders {
@@ -107,13 +107,13 @@ func failsClosed() types.Feature {
 			}
 		}))).
 		Assess("each of the webhooks alone", check.Assess(assess(func(v visit) {
-			v.alone(&withdrawn)
+			v.oneKindAlone(&withdrawn)
 		}))).
 		Assess("when it is back, all is as before", check.Assess(assess(func(v visit) {
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 			const what = "an icecream of vanilla"
 			v.want(what+" is accepted when the operator is back", admission.Accepted, what,
-				v.askFor(returnPatience, place(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
+				v.askFor(returnPatience, createRequest(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
 			v.denied("reopened", "matcha")
 		}))).
 		Assess("the validating one judges by itself", check.Assess(assess(func(v visit) {
@@ -121,10 +121,10 @@ func failsClosed() types.Feature {
 			v.OK(v.t, "reading what is registered", err)
 			withdrawn = webhooks
 			if kept := (admission.Webhooks{Validating: webhooks.Validating}); kept.Asks(icecream.Resource.GroupResource(), admissionv1.Create) {
-				v.leave(webhooks, kept)
+				v.keepOnly(webhooks, kept)
 				const what = "an icecream of matcha"
 				v.want(what+" is denied by the validating webhooks alone", admission.DeniedByWebhook, what,
-					v.ask(place(dry, "alone", []string{"matcha"}, []string{"cream"})))
+					v.ask(createRequest(dry, "alone", []string{"matcha"}, []string{"cream"})))
 				v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
 			}
 		}))).
@@ -135,10 +135,10 @@ func failsClosed() types.Feature {
 		})).Feature()
 }
 
-// alone removes the defaulting webhooks, and then the validating ones instead. As long as no server answers, each kind
-// must block the requests that it is responsible for, without relying on the other. withdrawn holds all webhooks, in
-// case this does not finish.
-func (v visit) alone(withdrawn *admission.Webhooks) {
+// oneKindAlone removes the defaulting webhooks, and then the validating ones instead. As long as no server answers,
+// each kind must block the requests that it is responsible for, without relying on the other. withdrawn holds all
+// webhooks, in case this does not finish.
+func (v visit) oneKindAlone(withdrawn *admission.Webhooks) {
 	v.t.Helper()
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 	v.OK(v.t, "reading what is registered", err)
@@ -150,19 +150,21 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 	}{
 		{"validating", admission.Webhooks{Validating: webhooks.Validating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}},
-			{Order: order.Order{Name: closed.Name, Spec: order.Spec{
+			{Order: order.Order{Name: storedWhileStopped.Name, Spec: order.Spec{
 				Flavour: []string{"matcha"}, Topping: []string{"cream"},
-			}}, old: &closed, method: mergePatch},
+			}}, old: &storedWhileStopped, method: mergePatch},
 		}},
 		{"mutating", admission.Webhooks{Mutating: webhooks.Mutating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"vanilla"}}}},
-			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"chocolate"}}}, old: &closed, method: mergePatch},
+			{Order: order.Order{
+				Name: storedWhileStopped.Name, Spec: order.Spec{Flavour: []string{"chocolate"}},
+			}, old: &storedWhileStopped, method: mergePatch},
 		}},
 	} {
 		if len(one.kept.Mutating)+len(one.kept.Validating) == 0 {
 			continue
 		}
-		v.leave(webhooks, one.kept)
+		v.keepOnly(webhooks, one.kept)
 		for _, r := range one.requests {
 			operation := admissionv1.Create
 			if r.old != nil {
@@ -183,21 +185,21 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 	v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
 }
 
-// leave removes all webhooks except those of one kind.
-func (v visit) leave(all, kept admission.Webhooks) {
+// keepOnly removes all webhooks except those of one kind.
+func (v visit) keepOnly(all, kept admission.Webhooks) {
 	v.t.Helper()
 	v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, all))
 	v.OK(v.t, "putting one kind of the webhooks back", v.admission.Register(v.ctx, kept))
 }
 
-// closed is an icecream that exists while the operator does not.
-var closed = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}}}
+// storedWhileStopped is an icecream that exists while the operator does not.
+var storedWhileStopped = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}}}
 
 // returnPatience is how long an operator may take from its start until its webhooks answer.
 const returnPatience = 20 * time.Second
 
-// closed fails unless the API server refuses a request, which it must do as long as no server answers.
-func (v visit) closed(what string, request admission.Request) {
+// mustRefuse fails unless the API server refuses a request, which it must do as long as no server answers.
+func (v visit) mustRefuse(what string, request admission.Request) {
 	v.t.Helper()
 	answer, err := v.admission.Ask(v.ctx, request)
 	v.OK(v.t, "sending a request to the API server", err)

@@ -29,17 +29,17 @@ func defaults() types.Feature {
 	return features.New("what is left out is filled in").
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("an icecream of which nothing is said has the flavour vanilla and the topping wafer",
-				"an icecream without flavour and topping", v.ask(place(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
+				"an icecream without flavour and topping", v.ask(createRequest(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
 			// Another check reports whether the other field stays.
 			v.wantSpec("an icecream without a topping gets the topping wafer",
-				"an icecream of chocolate without a topping", v.ask(place(dry, "default", []string{"chocolate"}, nil)),
+				"an icecream of chocolate without a topping", v.ask(createRequest(dry, "default", []string{"chocolate"}, nil)),
 				nil, defaultTopping)
 			v.wantSpec("an icecream without a flavour is one of vanilla",
-				"an icecream with cream, without a flavour", v.ask(place(dry, "default", nil, []string{"cream"})),
+				"an icecream with cream, without a flavour", v.ask(createRequest(dry, "default", nil, []string{"cream"})),
 				defaultFlavour, nil)
 		}))).
 		Assess("of one that is changed", check.Assess(assess(func(v visit) {
-			v.make("default", "strawberry")
+			v.createIcecream("default", "strawberry")
 			v.wantSpec("an icecream whose topping is taken away gets the topping wafer",
 				"an icecream of strawberry whose topping is taken away", v.ask(change(dry, "default", `{"spec":{"topping":null}}`)),
 				nil, defaultTopping)
@@ -106,10 +106,10 @@ func keeps() types.Feature {
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("flavours and toppings stay as they are given, in their order",
 				"an icecream of strawberry and chocolate with nuts, cream and a cherry",
-				v.ask(place(dry, "kept", []string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})),
+				v.ask(createRequest(dry, "kept", []string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})),
 				[]string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})
 			v.wantSpec("a single flavour and a single topping stay as they are given",
-				"an icecream of chocolate with cream", v.ask(place(dry, "kept", []string{"chocolate"}, []string{"cream"})),
+				"an icecream of chocolate with cream", v.ask(createRequest(dry, "kept", []string{"chocolate"}, []string{"cream"})),
 				[]string{"chocolate"}, []string{"cream"})
 		}))).
 		Assess("also what is refused because of it", check.Assess(assess(func(v visit) {
@@ -121,14 +121,14 @@ func keeps() types.Feature {
 				{flavour: []string{"vanilla"}, topping: []string{"nuts", "cream", "cherry", "wafer"}},
 			} {
 				spec := order.Spec{Flavour: wrong.flavour, Topping: wrong.topping}
-				if answer := v.ask(place(dry, "kept", wrong.flavour, wrong.topping)); answer.Verdict == admission.Accepted {
+				if answer := v.ask(createRequest(dry, "kept", wrong.flavour, wrong.topping)); answer.Verdict == admission.Accepted {
 					v.fail("what the schema refuses is refused as ever: of what is given, nothing is taken away",
 						fmt.Sprintf("an icecream %s: it was accepted, and becomes %s", spec.Words(), written(answer.Object.Object["spec"])))
 				}
 			}
 		}))).
 		Assess("of one that is changed", check.Assess(assess(func(v visit) {
-			v.make("kept", "strawberry")
+			v.createIcecream("kept", "strawberry")
 			v.wantSpec("flavours and toppings stay when a label changes", "a label on an icecream of strawberry with cream",
 				v.ask(change(dry, "kept", `{"metadata":{"labels":{"table":"4"}}}`)), []string{"strawberry"}, []string{"cream"})
 			v.wantSpec("a topping that is changed is the one that was given", "nuts instead of cream",
@@ -150,7 +150,7 @@ func idempotent() types.Feature {
 	return features.New("defaulting twice is defaulting once").
 		Assess("of one that is created as it came back", check.Assess(assess(func(v visit) {
 			const expected = "what has been defaulted once is not changed when it is sent again"
-			once := v.ask(place(dry, "again", nil, nil))
+			once := v.ask(createRequest(dry, "again", nil, nil))
 			v.want(expected, admission.Accepted, "an icecream without flavour and topping", once)
 			twice := v.ask(create(dry, fresh(once.Object)))
 			v.want(expected, admission.Accepted, "the same, as it came back", twice)
@@ -158,7 +158,7 @@ func idempotent() types.Feature {
 		}))).
 		Assess("of one that is stored", check.Assess(assess(func(v visit) {
 			const expected = "an icecream that has been defaulted is not changed when a label is set"
-			stored := v.ask(place(wet, "again", nil, nil))
+			stored := v.ask(createRequest(wet, "again", nil, nil))
 			v.want(expected, admission.Accepted, "an icecream without flavour and topping", stored)
 			const label = `{"metadata":{"labels":{"table":"4"}}}`
 			changed := v.ask(change(dry, "again", label))

@@ -40,7 +40,7 @@ func oldObjects() types.Feature {
 	return features.New("old icecreams are not held up").
 		Assess("their flavour is judged only when it changes", check.Assess(assess(func(v visit) {
 			v.withdraw(&withdrawn)
-			v.make("old-matcha", "matcha")
+			v.createIcecream("old-matcha", "matcha")
 			v.makeDying("old-dying", "mud")
 			v.store(old)
 			v.storeDying(oldDying)

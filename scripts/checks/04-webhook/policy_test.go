@@ -30,8 +30,8 @@ func policy() types.Feature {
 		Assess("it is accepted", check.Assess(judged(func(v visit) {
 			read := v.readPolicy()
 			v.withdraw(&withdrawn)
-			v.make("policy-vanilla", "vanilla")
-			v.make("policy-matcha", "matcha")
+			v.createIcecream("policy-vanilla", "vanilla")
+			v.createIcecream("policy-matcha", "matcha")
 			v.makeDying("policy-dying", "mud")
 			v.store(old)
 			v.storeDying(oldDying)

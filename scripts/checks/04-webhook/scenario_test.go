@@ -21,11 +21,11 @@ const scenarioPatience = 10 * time.Second
 // not on the menu is never accepted.
 func scenario(v visit) {
 	cream := []string{"cream"}
-	v.insist("an icecream of which nothing is said", place(wet, "gelato-1", nil, nil))
-	v.insist("an icecream of vanilla", place(wet, "gelato-2", []string{"vanilla"}, cream))
-	v.insist("an icecream of vanilla and chocolate", place(wet, "gelato-3", []string{"vanilla", "chocolate"}, cream))
-	v.resist("an icecream of matcha", place(wet, "gelato-4", []string{"matcha"}, cream))
-	v.become("of three icecreams of vanilla the first has a wafer, and vanilla is sold out",
+	v.insist("an icecream of which nothing is said", createRequest(wet, "gelato-1", nil, nil))
+	v.insist("an icecream of vanilla", createRequest(wet, "gelato-2", []string{"vanilla"}, cream))
+	v.insist("an icecream of vanilla and chocolate", createRequest(wet, "gelato-3", []string{"vanilla", "chocolate"}, cream))
+	v.resist("an icecream of matcha", createRequest(wet, "gelato-4", []string{"matcha"}, cream))
+	v.await("of three icecreams of vanilla the first has a wafer, and vanilla is sold out",
 		gelato{"gelato-1", "vanilla", "wafer", true},
 		gelato{"gelato-2", "vanilla", "cream", true},
 		gelato{"gelato-3", "vanilla, chocolate", "cream", true})
@@ -33,7 +33,7 @@ func scenario(v visit) {
 	v.insist("a change from vanilla to strawberry", changeFlavour(wet, "gelato-2", []string{"strawberry"}))
 	v.insist("two more toppings", change(wet, "gelato-3", `{"spec":{"topping":["cream","nuts","cherry"]}}`))
 	v.want("an icecream can be deleted at any time", admission.Accepted, "deleting an icecream", v.ask(remove(wet, "gelato-1")))
-	v.become("of two icecreams, of different flavours, nothing is sold out",
+	v.await("of two icecreams, of different flavours, nothing is sold out",
 		gelato{"gelato-2", "strawberry", "cream", false},
 		gelato{"gelato-3", "vanilla, chocolate", "cream, nuts, cherry", false})
 }
@@ -56,8 +56,8 @@ type gelato struct {
 	soldOut                bool
 }
 
-// is compares an icecream with the expected state.
-func (g gelato) is(i icecream.Icecream) compare.Fields {
+// compare compares an icecream with the expected state.
+func (g gelato) compare(i icecream.Icecream) compare.Fields {
 	flavour, topping := strings.Join(i.Flavour, ", "), strings.Join(i.Topping, ", ")
 	return compare.Fields{
 		compare.Is("spec.flavour of "+i.Name, g.flavour, &flavour), compare.Is("spec.topping of "+i.Name, g.topping, &topping),
@@ -65,8 +65,8 @@ func (g gelato) is(i icecream.Icecream) compare.Fields {
 	}
 }
 
-// become waits patiently until exactly these icecreams exist.
-func (v visit) become(expected string, want ...gelato) {
+// await waits patiently until exactly these icecreams exist.
+func (v visit) await(expected string, want ...gelato) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, expected, scenarioPatience, v.shop.Changed, func() (string, bool) {
 		existing := v.shop.All()
@@ -79,7 +79,7 @@ func (v visit) become(expected string, want ...gelato) {
 			return "there are " + list(names), false
 		}
 		for n, g := range want {
-			if fields := g.is(existing[n]); !fields.Same() {
+			if fields := g.compare(existing[n]); !fields.Same() {
 				return fields.Observed(), false
 			}
 		}

@@ -93,48 +93,48 @@ var (
 	wet run
 )
 
-// place returns a request for a new icecream. Nil fields are left out.
-func place(how run, name string, flavour, topping []string) admission.Request {
+// createRequest returns a request for a new icecream. Nil fields are left out.
+func createRequest(mode run, name string, flavour, topping []string) admission.Request {
 	object := icecream.New(name, flavour, topping)
 	if flavour == nil {
 		unstructured.RemoveNestedField(object.Object, "spec", "flavour")
 	}
-	return create(how, object)
+	return create(mode, object)
 }
 
 // create returns a request that creates this object.
-func create(how run, object *unstructured.Unstructured) admission.Request {
+func create(mode run, object *unstructured.Unstructured) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-		return client.Resource(icecream.Resource).Create(ctx, object, metav1.CreateOptions{DryRun: how})
+		return client.Resource(icecream.Resource).Create(ctx, object, metav1.CreateOptions{DryRun: mode})
 	}
 }
 
 // change returns a request that changes an icecream or a subresource by a JSON merge patch.
-func change(how run, name, patch string, subresources ...string) admission.Request {
+func change(mode run, name, patch string, subresources ...string) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		return client.Resource(icecream.Resource).Patch(ctx, name, types.MergePatchType, []byte(patch),
-			metav1.PatchOptions{DryRun: how}, subresources...)
+			metav1.PatchOptions{DryRun: mode}, subresources...)
 	}
 }
 
 // changeFlavour returns a request that changes the flavours.
-func changeFlavour(how run, name string, flavour []string) admission.Request {
+func changeFlavour(mode run, name string, flavour []string) admission.Request {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"flavour": flavour}})
 	if err != nil {
 		panic(err) // strings can always be encoded as JSON
 	}
-	return change(how, name, string(patch))
+	return change(mode, name, string(patch))
 }
 
 // remove returns a request that deletes an icecream.
-func remove(how run, name string) admission.Request {
+func remove(mode run, name string) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-		return nil, client.Resource(icecream.Resource).Delete(ctx, name, metav1.DeleteOptions{DryRun: how})
+		return nil, client.Resource(icecream.Resource).Delete(ctx, name, metav1.DeleteOptions{DryRun: mode})
 	}
 }
 
-// make creates an icecream with a topping, of the given flavours.
-func (v visit) make(name string, flavour ...string) {
+// createIcecream creates an icecream with a topping, of the given flavours.
+func (v visit) createIcecream(name string, flavour ...string) {
 	v.t.Helper()
 	what := "an icecream of " + list(flavour)
 	v.want(what+" is accepted", admission.Accepted, what, v.ask(

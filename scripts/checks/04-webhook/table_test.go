@@ -11,8 +11,8 @@ import (
 
 // input is a request that webhooks and policy must answer in the same way.
 type input struct {
-	// of identifies the icecream to change by its flavour. Empty: a new one is created.
-	of string
+	// target identifies the icecream to change by its flavour. Empty: a new one is created.
+	target string
 	// flavour holds the flavours of the new icecream, or the new flavours of an existing one. Nil leaves the flavours of
 	// an existing icecream unchanged.
 	flavour []string
@@ -41,45 +41,45 @@ var (
 		{flavour: []string{"straw"}, refused: []string{"straw"}},
 	}
 	changes = []input{
-		{of: "vanilla", flavour: []string{"chocolate"}},
-		{of: "vanilla", flavour: []string{"vanilla", "strawberry"}},
-		{of: "vanilla", flavour: []string{"matcha"}, refused: []string{"matcha"}},
-		{of: "vanilla", flavour: []string{"vanilla", "mud"}, refused: []string{"mud"}},
-		{of: "vanilla", flavour: []string{"Vanilla"}, refused: []string{"Vanilla"}},
-		{of: "vanilla", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
-		{of: "vanilla", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
+		{target: "vanilla", flavour: []string{"chocolate"}},
+		{target: "vanilla", flavour: []string{"vanilla", "strawberry"}},
+		{target: "vanilla", flavour: []string{"matcha"}, refused: []string{"matcha"}},
+		{target: "vanilla", flavour: []string{"vanilla", "mud"}, refused: []string{"mud"}},
+		{target: "vanilla", flavour: []string{"Vanilla"}, refused: []string{"Vanilla"}},
+		{target: "vanilla", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
+		{target: "vanilla", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
 	}
 	// Matcha was once sold.
 	oldChanges = []input{
-		{of: "matcha", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
-		{of: "matcha", what: "a finalizer", patch: `{"metadata":{"finalizers":["example.com/keep"]}}`},
-		{of: "matcha", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
-		{of: "matcha", flavour: []string{"vanilla"}},
-		{of: "matcha", flavour: []string{"mud"}, refused: []string{"mud"}},
+		{target: "matcha", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
+		{target: "matcha", what: "a finalizer", patch: `{"metadata":{"finalizers":["example.com/keep"]}}`},
+		{target: "matcha", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
+		{target: "matcha", flavour: []string{"vanilla"}},
+		{target: "matcha", flavour: []string{"mud"}, refused: []string{"mud"}},
 	}
 )
 
 // String names the input as a subject: "an icecream of vanilla and matcha".
 func (i input) String() string {
 	switch {
-	case i.of == "":
+	case i.target == "":
 		return "an icecream of " + list(i.flavour)
 	case i.flavour == nil:
-		return fmt.Sprintf("a change of %s of an icecream of %s", i.what, i.of)
+		return fmt.Sprintf("a change of %s of an icecream of %s", i.what, i.target)
 	default:
-		return fmt.Sprintf("a change from %s to %s", i.of, list(i.flavour))
+		return fmt.Sprintf("a change from %s to %s", i.target, list(i.flavour))
 	}
 }
 
 // request returns the input as a dry run. The icecream to change is called prefix-flavour.
 func (i input) request(prefix string) admission.Request {
 	switch {
-	case i.of == "":
-		return place(dry, prefix+"-new", i.flavour, []string{"cream"})
+	case i.target == "":
+		return createRequest(dry, prefix+"-new", i.flavour, []string{"cream"})
 	case i.flavour == nil:
-		return change(dry, prefix+"-"+i.of, i.patch)
+		return change(dry, prefix+"-"+i.target, i.patch)
 	default:
-		return changeFlavour(dry, prefix+"-"+i.of, i.flavour)
+		return changeFlavour(dry, prefix+"-"+i.target, i.flavour)
 	}
 }
 

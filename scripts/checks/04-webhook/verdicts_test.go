@@ -22,11 +22,11 @@ func denies() types.Feature {
 		Assess("by a webhook", check.Assess(assess(func(v visit) {
 			v.try(choose(creates, false), "denied", admission.DeniedByWebhook)
 			v.want("an icecream of vanilla is accepted", admission.Accepted, "an icecream of vanilla",
-				v.ask(place(dry, "denied-not", []string{"vanilla"}, []string{"cream"})))
+				v.ask(createRequest(dry, "denied-not", []string{"vanilla"}, []string{"cream"})))
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
-				"creating an icecream of matcha", v.ask(place(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
+				"creating an icecream of matcha", v.ask(createRequest(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
 		}))).
 		Assess("for every user", check.Assess(assess(func(v visit) {
 			const what = "creating an icecream of matcha by a ServiceAccount"
@@ -34,7 +34,7 @@ func denies() types.Feature {
 			v.OK(v.t, "becoming a ServiceAccount", err)
 			v.admission = client
 			v.want("an icecream of matcha is denied by a webhook, whichever user creates it", admission.DeniedByWebhook, what,
-				v.ask(place(dry, "denied-anybody", []string{"matcha"}, []string{"cream"})))
+				v.ask(createRequest(dry, "denied-anybody", []string{"matcha"}, []string{"cream"})))
 		}))).
 		Assess("whatever they are", check.Assess(assess(func(v visit) {
 			v.hold(property{count: order.OffMenus, draw: offMenu(3), expected: denied, wrong: notDenied})
@@ -45,7 +45,7 @@ func allows() types.Feature {
 	return features.New("vanilla, chocolate and strawberry are accepted").
 		Assess("alone and together", check.Assess(assess(func(v visit) {
 			v.try(choose(creates, true), "allowed", admission.DeniedByWebhook)
-			v.make("allowed-stored", "chocolate")
+			v.createIcecream("allowed-stored", "chocolate")
 		}))).
 		Assess("in any order, with any topping", check.Assess(assess(func(v visit) {
 			v.hold(property{count: order.OnMenus, draw: onMenu, expected: accepted, wrong: notAccepted})
@@ -63,7 +63,7 @@ func (v visit) measure(what string) {
 	v.t.Helper()
 	took := make([]float64, measured)
 	for i := range took {
-		answer := v.ask(place(dry, "measured", sold[:1], []string{"cream"}))
+		answer := v.ask(createRequest(dry, "measured", sold[:1], []string{"cream"}))
 		v.want("an icecream of vanilla is accepted each time", admission.Accepted,
 			fmt.Sprintf("the icecream of vanilla number %d", i+1), answer)
 		took[i] = 1000 * answer.Took.Seconds()
@@ -81,7 +81,7 @@ func names() types.Feature {
 				answer, append([]string{"matcha"}, sold...))
 		}))).
 		Assess("of a change", check.Assess(assess(func(v visit) {
-			v.make("names-vanilla", "vanilla")
+			v.createIcecream("names-vanilla", "vanilla")
 			answer := v.ask(changeFlavour(dry, "names-vanilla", []string{"mud"}))
 			if answer.Verdict != admission.DeniedByWebhook {
 				return // another check reports the denial
@@ -113,7 +113,7 @@ func allAtOnce() types.Feature {
 func (v visit) denied(name string, flavour ...string) admission.Answer {
 	v.t.Helper()
 	what := "an icecream of " + list(flavour)
-	answer := v.ask(place(dry, name, flavour, []string{"cream"}))
+	answer := v.ask(createRequest(dry, name, flavour, []string{"cream"}))
 	v.want(what+" is denied by a webhook", admission.DeniedByWebhook, what, answer)
 	return answer
 }
@@ -129,7 +129,7 @@ func (v visit) named(expected string, answer admission.Answer, words []string) {
 func onUpdate() types.Feature {
 	return features.New("a change of flavour is judged like an order").
 		Assess("of an icecream of vanilla", check.Assess(assess(func(v visit) {
-			v.make("changed-vanilla", "vanilla")
+			v.createIcecream("changed-vanilla", "vanilla")
 			v.try(changes, "changed", admission.DeniedByWebhook)
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
@@ -147,7 +147,7 @@ func warns() types.Feature {
 	return features.New("all three flavours in one get a warning").
 		Assess("when it is created", check.Assess(assess(func(v visit) {
 			what := "an icecream of " + list(sold)
-			v.warned(what, v.ask(place(dry, "warned", sold, []string{"cream"})), true)
+			v.warned(what, v.ask(createRequest(dry, "warned", sold, []string{"cream"})), true)
 			for _, input := range choose(creates, true) {
 				if len(input.flavour) < len(sold) {
 					v.warned(input.String(), v.ask(input.request("warned")), false)
@@ -155,7 +155,7 @@ func warns() types.Feature {
 			}
 		}))).
 		Assess("when it is changed to that", check.Assess(assess(func(v visit) {
-			v.make("warned", sold[0])
+			v.createIcecream("warned", sold[0])
 			if v.ask(changeFlavour(dry, "warned", []string{"matcha"})).Verdict == admission.Accepted {
 				return // No change is validated at all, which another check reports.
 			}

@@ -86,7 +86,7 @@ func available() types.Feature {
 			namespaces := v.typed.CoreV1().Namespaces()
 			_, err := namespaces.Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{})
 			v.OK(v.t, "creating a namespace", err)
-			v.make(name, newLlama(lastOne, 100, 1.5))
+			v.create(name, newLlama(lastOne, 100, 1.5))
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			if early := v.kept.deleted; early.name != "" && time.Since(early.at) < namespaceDelay {
 				name = early.name // the namespace controller has not tried to delete its llama yet

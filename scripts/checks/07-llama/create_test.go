@@ -38,7 +38,7 @@ func create() types.Feature {
 			claimed := newLlama("claimed", 99.5, 1.25)
 			claimed["metadata"].(map[string]any)["uid"] = otherUID
 			claimed["metadata"].(map[string]any)["creationTimestamp"] = "2001-02-03T04:05:06Z"
-			if claims := v.make(ns, claimed); uidOf(claims) == otherUID ||
+			if claims := v.create(ns, claimed); uidOf(claims) == otherUID ||
 				textOf(claims, "metadata", "creationTimestamp") == "2001-02-03T04:05:06Z" {
 				v.Fail(v.t, "the server sets uid and creationTimestamp of a new llama, whatever the client sends",
 					fmt.Sprintf("they are those of the client: uid %q, creationTimestamp %q",
@@ -61,19 +61,19 @@ func create() types.Feature {
 		Assess("generateName", check.Assess(step(func(v visit) {
 			generated := newLlama("", 99.5, 1.25)
 			generated["metadata"] = map[string]any{"generateName": "twin-"}
-			first, second := v.make(ns, generated), v.make(ns, generated)
+			first, second := v.create(ns, generated), v.create(ns, generated)
 			if !strings.HasPrefix(nameOf(first), "twin-") || nameOf(first) == "twin-" || nameOf(first) == nameOf(second) {
 				v.Fail(v.t, "generateName gives each llama a name of its own, which begins with it",
 					fmt.Sprintf("the names are %q and %q", nameOf(first), nameOf(second)))
 			}
 			generated["metadata"] = map[string]any{"generateName": "twin-", "name": "only-child"}
-			if named := v.make(ns, generated); nameOf(named) != "only-child" {
+			if named := v.create(ns, generated); nameOf(named) != "only-child" {
 				v.Fail(v.t, "a create with a name and a generateName uses the name, only-child", "the name is "+nameOf(named))
 			}
 		}))).
 		Assess("at the same time", check.Assess(step(func(v visit) {
 			send := v.directly()
-			v.make(ns, newLlama("busy", 99.5, 1.25))
+			v.create(ns, newLlama("busy", 99.5, 1.25))
 			for round := range rushRounds {
 				name := fmt.Sprintf("rush-%d", round)
 				replies := v.rush(send, llama(ns, "busy"), func(int) answer { return send(http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25)) })
@@ -107,7 +107,7 @@ func create() types.Feature {
 				fmt.Sprintf("a create with a name of %d characters, the longest valid name, answers 201", len(longName)), http.StatusCreated)
 		}))).
 		Assess("what is wrong is refused", check.Assess(step(func(v visit) {
-			v.make(ns, newLlama("taken", 99.5, 1.25))
+			v.create(ns, newLlama("taken", 99.5, 1.25))
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("taken", 99.5, 1.25)),
 				"a second create with the same name answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
@@ -245,7 +245,7 @@ func namespaces() types.Feature {
 				v.OK(v.t, "letting the namespace go", err)
 			})
 			// Even a server that watches namespaces must know a new one.
-			v.make(namespace.Name, newLlama("early", 100, 1.5))
+			v.create(namespace.Name, newLlama("early", 100, 1.5))
 			v.want(v.send(v.ctx, http.MethodPost, llamas("llama-checks-nowhere")+rehearse, newLlama("homeless", 100, 1.5)),
 				"a dry run of a create in a namespace that does not exist answers 404", http.StatusNotFound)
 			v.OK(v.t, "deleting a namespace", all.Delete(v.ctx, namespace.Name, metav1.DeleteOptions{}))

@@ -22,7 +22,7 @@ import (
 func remove() types.Feature {
 	return features.New("delete").
 		Assess("one, with preconditions", check.Assess(step(func(v visit) {
-			object := v.make(ns, newLlama("leaving", 100, 1.5))
+			object := v.create(ns, newLlama("leaving", 100, 1.5))
 			for what, preconditions := range map[string]string{
 				"uid":                         `{"uid":"` + otherUID + `"}`,
 				"resourceVersion":             `{"resourceVersion":"` + otherVersion + `"}`,
@@ -42,7 +42,7 @@ func remove() types.Feature {
 			v.want(v.send(v.ctx, http.MethodGet, llama(ns, "leaving"), nil), "a llama that was deleted is gone: 404", http.StatusNotFound)
 			v.about(v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "leaving"), nil),
 				"a second delete answers 404", http.StatusNotFound), "llamas", "leaving")
-			back := v.make(ns, newLlama("leaving", 100, 1.5))
+			back := v.create(ns, newLlama("leaving", 100, 1.5))
 			if uidOf(back) == uidOf(object) {
 				v.Fail(v.t, "a llama that is created again under the same name is another one, with another uid", "it has the same uid "+uidOf(back))
 			}
@@ -108,7 +108,7 @@ func remove() types.Feature {
 				"a llama that is being deleted is gone when an update removes its last finalizer, "+
 					"also one without a deletionTimestamp: 404", http.StatusNotFound)
 			marked = ""
-			v.make(ns, held)
+			v.create(ns, held)
 			put("2001-02-03T04:05:06Z", true)
 			still("only a delete sets a deletionTimestamp: an update that has one deletes nothing")
 			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "held"), nil),
@@ -116,7 +116,7 @@ func remove() types.Feature {
 			v.want(release(v.ctx), "a finalizer can be removed by a merge patch", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(ns, "held"), nil),
 				"a llama that is being deleted is gone when its last finalizer is removed: 404", http.StatusNotFound)
-			v.make(ns, held)
+			v.create(ns, held)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns), nil),
 				"a deletecollection answers 200 or 202 if one of the llamas has a finalizer", http.StatusOK, http.StatusAccepted)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(ns, "held"), nil),
@@ -129,10 +129,10 @@ func remove() types.Feature {
 				"a llama that a deletecollection deletes is gone when its last finalizer is removed: 404", http.StatusNotFound)
 		}))).
 		Assess("many", check.Assess(step(func(v visit) {
-			v.make(ns, labelled("old-1", "age", "old"))
-			v.make(ns, labelled("old-2", "age", "old"))
-			v.make(ns, labelled("young", "age", "young"))
-			v.make(otherNS, labelled("old-elsewhere", "age", "old"))
+			v.create(ns, labelled("old-1", "age", "old"))
+			v.create(ns, labelled("old-2", "age", "old"))
+			v.create(ns, labelled("young", "age", "young"))
+			v.create(otherNS, labelled("old-elsewhere", "age", "old"))
 			other := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?labelSelector=age%3Dold", other),
 				"a deletecollection whose precondition names another uid than that of the llamas answers 409", http.StatusConflict)
@@ -146,7 +146,7 @@ func remove() types.Feature {
 			}
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?fieldSelector=spec.shoes%3D4", nil),
 				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing", http.StatusBadRequest)
-			v.make(ns, newLlama("chosen", 100, 1.5))
+			v.create(ns, newLlama("chosen", 100, 1.5))
 			if v.selectsByName("chosen") { // another check reports that it does not
 				v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?fieldSelector=metadata.name%3Dchosen", nil),
 					"a deletecollection with a field selector answers 200", http.StatusOK)
@@ -183,7 +183,7 @@ func dryRun() types.Feature {
 			if a := v.send(v.ctx, http.MethodGet, llama(ns, "rehearsed"), nil); a.code != http.StatusNotFound {
 				v.fail(a, "a dry run of a create stores nothing", "the llama rehearsed exists")
 			}
-			first := v.make(ns, newLlama("unchanged", 100, 1.5))
+			first := v.create(ns, newLlama("unchanged", 100, 1.5))
 			a = v.want(v.send(v.ctx, http.MethodPost, llamas(ns)+rehearse, newLlama("unchanged", 100, 1.5)),
 				"a dry run of a create with a name that is taken answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
@@ -263,7 +263,7 @@ func (v visit) watchSeesNoDryRun(from string) {
 	if w.refused != nil {
 		return
 	}
-	v.make(ns, newLlama("seen", 100, 1.5))
+	v.create(ns, newLlama("seen", 100, 1.5))
 	want := []string{"ADDED unchanged", "ADDED seen"}
 	var seen []string
 	for len(seen) < len(want) {

@@ -272,8 +272,8 @@ func (v visit) fail(a answer, expected, observed string) {
 	v.Fail(v.t, expected, observed, a.String())
 }
 
-// make creates a llama, and fails the check if that does not work.
-func (v visit) make(namespace string, object map[string]any) map[string]any {
+// create creates a llama, and fails the check if that does not work.
+func (v visit) create(namespace string, object map[string]any) map[string]any {
 	v.t.Helper()
 	a := v.want(v.send(v.ctx, http.MethodPost, llamas(namespace), object), "a llama can be created", http.StatusCreated)
 	return a.object()

@@ -129,11 +129,11 @@ func (v visit) endsWithStatus() {
 }
 
 // visitedIn fails the check unless a watch reports the Pod visited from its creation to its deletion.
-func (v visit) visitedIn(w watch, how string) {
+func (v visit) visitedIn(w watch, where string) {
 	v.t.Helper()
 	var seen []string
 	changed := false
-	expected := "a watch on FarmPods" + how + " sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
+	expected := "a watch on FarmPods" + where + " sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
 	for {
 		events := v.take(w, 1)
 		if len(events) == 0 {

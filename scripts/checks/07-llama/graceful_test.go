@@ -104,7 +104,7 @@ func (v visit) endingWatches() map[string]watch {
 	llamasOnly := v.follow(llamas(ns), from)
 	v.t.Cleanup(llamasOnly.cancel)
 	v.requireStarted(llamasOnly)
-	v.make(ns, newLlama("g-1", 100, 1.5))
+	v.create(ns, newLlama("g-1", 100, 1.5))
 	v.saw(v.take(llamasOnly, 1), "a watch sends", []string{"ADDED g-1"})
 	all := map[string]watch{"one of llamas": llamasOnly}
 	for what, w := range map[string]watch{

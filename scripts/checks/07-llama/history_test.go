@@ -35,7 +35,7 @@ func bookmarks() types.Feature {
 				unasked := v.follow(llamas(ns), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(ns), seconds))
 				v.requireStarted(unasked)
 				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
-				elsewhere := v.make(otherNS, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
+				elsewhere := v.create(otherNS, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
 				inTime := time.Since(began) < patience/2
 				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
 				seen = append(seen, sent...)
@@ -104,17 +104,17 @@ func until(w watch, limit time.Duration) (events []event, ended bool) {
 func initialEvents() types.Feature {
 	return features.New("initial events").
 		Assess("served or refused", check.Assess(step(func(v visit) {
-			v.make(ns, labelled("i-1", "set", "i"))
-			v.make(ns, labelled("i-2", "set", "i"))
+			v.create(ns, labelled("i-1", "set", "i"))
+			v.create(ns, labelled("i-2", "set", "i"))
 			w, served := v.sendsInitialEvents(llamas(ns), "set%3Di", "ADDED i-1", "ADDED i-2")
 			if !served {
 				return
 			}
-			v.make(ns, labelled("i-3", "set", "i"))
+			v.create(ns, labelled("i-3", "set", "i"))
 			v.saw(v.take(w, 1), "after the initial events a watch sends", []string{"ADDED i-3"})
 			v.sendsInitialEvents(llamas(ns), "set%3Dnone")
 			if v.listsAll() { // another check reports that it does not
-				v.make(otherNS, labelled("i-4", "set", "i"))
+				v.create(otherNS, labelled("i-4", "set", "i"))
 				v.sendsInitialEvents(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
 			}
 		}))).Feature()
@@ -196,8 +196,8 @@ func (v visit) quietWatches(from string) map[string]watch {
 func (v visit) stillFollow(quiet map[string]watch) {
 	v.t.Helper()
 	for attempt := 1; ; attempt++ {
-		v.make(ns, labelled("quiet", "set", "quiet"))
-		v.make(otherNS, labelled("quiet", "set", "quiet"))
+		v.create(ns, labelled("quiet", "set", "quiet"))
+		v.create(otherNS, labelled("quiet", "set", "quiet"))
 		wrong, observed := "", ""
 		for what, w := range quiet {
 			// The checks of selectors report other events.
@@ -290,8 +290,8 @@ func gone() types.Feature {
 	var then []string
 	return features.New("too old").
 		Assess("no change is missed silently", check.Assess(step(func(v visit) {
-			v.make(ns, newLlama("restless", 100, 1.5))
-			v.make(ns, newLlama("restless-too", 100, 1.5))
+			v.create(ns, newLlama("restless", 100, 1.5))
+			v.create(ns, newLlama("restless-too", 100, 1.5))
 			then = v.send(v.ctx, http.MethodGet, llamas(ns), nil).names()
 			page = v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=1", nil)
 			v.drop(ns, "restless-too")
@@ -304,7 +304,7 @@ func gone() types.Feature {
 			send := v.directly()
 			name := func(n int) string { return fmt.Sprintf("restless-%d", n) }
 			for n := range writers { // none of the last changes may be a create
-				v.make(ns, newLlama(name(n), 100, 1.5))
+				v.create(ns, newLlama(name(n), 100, 1.5))
 			}
 			for n := range writers {
 				group.Go(func() {

@@ -39,15 +39,15 @@ const (
 	refusedWatches = 120
 )
 
-// crowd holds the watches of one user.
-type crowd struct {
+// watchGroup holds the watches of one user.
+type watchGroup struct {
 	follow  func(query string) watch
 	mutex   sync.Mutex
 	watches []watch
 }
 
-// begin begins a watch, and returns the answer if the watch is refused.
-func (c *crowd) begin(query string) (refused *answer) {
+// start starts a watch, and returns the answer if the watch is refused.
+func (c *watchGroup) start(query string) (refused *answer) {
 	w := c.follow(query)
 	if w.refused != nil {
 		return w.refused
@@ -58,15 +58,15 @@ func (c *crowd) begin(query string) (refused *answer) {
 	return nil
 }
 
-// started returns how many watches were begun.
-func (c *crowd) started() int {
+// started returns how many watches were started.
+func (c *watchGroup) started() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return len(c.watches)
 }
 
 // open returns how many watches have not ended yet.
-func (c *crowd) open() (count int) {
+func (c *watchGroup) open() (count int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, w := range c.watches {
@@ -146,7 +146,7 @@ func limits() types.Feature {
 			}
 		}))).
 		Assess("each verb that has a body", check.Assess(step(func(v visit) {
-			v.make(ns, newLlama("fed", 100, 1.5))
+			v.create(ns, newLlama("fed", 100, 1.5))
 			send := v.directly()
 			padding := strings.Repeat(" ", largeBody)
 			for _, c := range []struct {
@@ -183,7 +183,7 @@ func limits() types.Feature {
 			}
 		}))).
 		Assess("a JSON patch of copies", check.Assess(step(func(v visit) {
-			v.make(ns, newLlama("woolly", 100, 1.5))
+			v.create(ns, newLlama("woolly", 100, 1.5))
 			jsonPatch := string(apitypes.JSONPatchType)
 			a := v.send(v.ctx, http.MethodPatch, llama(ns, "woolly"), doublingPatch(), "Content-Type", jsonPatch)
 			const expected = "a JSON patch with copies of %d MB is refused (422, 413 or 400), or no JSON patch is served (415)"
@@ -213,7 +213,7 @@ func limits() types.Feature {
 			_, usual := others("llamas can be listed")
 			ctx, cancel := context.WithCancel(v.ctx)
 			defer cancel()
-			visitors := &crowd{follow: func(query string) watch {
+			visitors := &watchGroup{follow: func(query string) watch {
 				return followBy(ctx, p.client, p.host, llamas(ns), query, as("crowd")...)
 			}}
 			// Refused watches do not count. Watches that are served in spite of the limit do.
@@ -222,13 +222,13 @@ func limits() types.Feature {
 				"&sendInitialEvents=true", "&fieldSelector=spec.shoes%3D4",
 			}
 			atOnce(refusedWatches, func(i int) answer {
-				visitors.begin(refusals[i%len(refusals)])
+				visitors.start(refusals[i%len(refusals)])
 				return answer{}
 			})
 			if visitors.started() < watchesOfOne {
 				v.eventually(fmt.Sprintf("a user whose %d watches were refused can begin another one", refusedWatches),
 					eventPatience, func() (string, bool) {
-						if refused := visitors.begin("&resourceVersion=0"); refused != nil {
+						if refused := visitors.start("&resourceVersion=0"); refused != nil {
 							return "the answer is " + refused.summary(), false
 						}
 						return "", true
@@ -238,7 +238,7 @@ func limits() types.Feature {
 			var enough atomic.Pointer[answer] // an answer of 429
 			fill := func(int) answer {
 				for !refused.Load() && visitors.started() < watchLimit {
-					a := visitors.begin("&resourceVersion=0")
+					a := visitors.start("&resourceVersion=0")
 					switch {
 					case a == nil:
 					case a.code == http.StatusTooManyRequests:

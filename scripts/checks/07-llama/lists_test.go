@@ -20,10 +20,10 @@ import (
 func selectors() types.Feature {
 	return features.New("selectors").
 		Assess("by labels and fields", check.Assess(step(func(v visit) {
-			v.make(ns, labelled("s-white", "color", "white", "set", "s"))
-			v.make(ns, labelled("s-black", "color", "black", "set", "s"))
-			v.make(ns, labelled("s-none", "set", "s"))
-			v.make(otherNS, labelled("s-there", "color", "white", "set", "s"))
+			v.create(ns, labelled("s-white", "color", "white", "set", "s"))
+			v.create(ns, labelled("s-black", "color", "black", "set", "s"))
+			v.create(ns, labelled("s-none", "set", "s"))
+			v.create(otherNS, labelled("s-there", "color", "white", "set", "s"))
 			for _, c := range []struct {
 				namespace, query string
 				want             []string
@@ -79,7 +79,7 @@ func paging() types.Feature {
 			var want []string
 			for i := range 7 {
 				name := fmt.Sprintf("page-%d", i)
-				v.make(ns, labelled(name, "set", "pages"))
+				v.create(ns, labelled(name, "set", "pages"))
 				want = append(want, name)
 			}
 			var got []string
@@ -97,7 +97,7 @@ func paging() types.Feature {
 					break
 				}
 				if pages == 1 { // change the farm between two pages
-					v.make(ns, labelled("page-0a", "set", "pages"))
+					v.create(ns, labelled("page-0a", "set", "pages"))
 				}
 				if pages > len(want) {
 					v.fail(a, "the last page has no continue", fmt.Sprintf("there is one after %d pages", pages))
@@ -115,12 +115,12 @@ func paging() types.Feature {
 			// otherNS.
 			var want, wantNS []string
 			for _, name := range []string{"b", "b-1", "b.1", "b1", "a-z", "c"} {
-				v.make(ns, labelled(name, "set", "forms"))
+				v.create(ns, labelled(name, "set", "forms"))
 				wantNS = append(wantNS, ns+"/"+name)
 			}
 			want = append(want, wantNS...)
 			for _, name := range []string{"a", "b", "b-1", "z"} {
-				v.make(otherNS, labelled(name, "set", "forms"))
+				v.create(otherNS, labelled(name, "set", "forms"))
 				want = append(want, otherNS+"/"+name)
 			}
 			slices.Sort(want)
@@ -139,11 +139,11 @@ func paging() types.Feature {
 		}))).
 		Assess("of one state", check.Assess(step(func(v visit) {
 			for i := range 5 {
-				v.make(ns, labelled(fmt.Sprintf("s-%d", i), "set", "state"))
+				v.create(ns, labelled(fmt.Sprintf("s-%d", i), "set", "state"))
 			}
 			const path = "?limit=2&labelSelector=set%3Dstate"
 			first := v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+path, nil), "a page of a list answers 200", http.StatusOK)
-			v.make(ns, labelled("s-2a", "set", "state"))
+			v.create(ns, labelled("s-2a", "set", "state"))
 			v.drop(ns, "s-3")
 			v.change(ns, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
 			names := first.names()

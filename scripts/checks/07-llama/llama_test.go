@@ -97,20 +97,20 @@ const (
 func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	client, err := rest.HTTPClientFor(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(bounded(suite.Config))
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	typed, err := kubernetes.NewForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	for _, name := range []string{ns, otherNS, pens} {
 		namespace := &corev1.Namespace{ObjectMeta: ours(name)}
 		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
+			return nil, fmt.Errorf("creating the namespace %s: %w", name, err)
 		}
 	}
 	return context.WithValue(ctx, clientsKey{},

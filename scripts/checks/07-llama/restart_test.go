@@ -34,9 +34,9 @@ func restart() types.Feature {
 			// The first llamas of a new farm do not come back either.
 			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
 			stored.set(v.change(ns, "r-changed", `{"spec":{"weight":55.5}}`))
-			stored.set(v.make(ns, newLlama("r-last", 100, 1.5)))
+			stored.set(v.create(ns, newLlama("r-last", 100, 1.5)))
 			// A deletion has a resourceVersion, too, and here it is the last one of all.
-			v.make(ns, newLlama("r-brief", 100, 1.5))
+			v.create(ns, newLlama("r-brief", 100, 1.5))
 			v.drop(ns, "r-brief")
 			before := map[string]answer{
 				ns:      v.send(v.ctx, http.MethodGet, llamas(ns), nil),
@@ -59,7 +59,7 @@ func restart() types.Feature {
 				v.fail(now, "after a restart the resourceVersion continues: that of a list is not earlier than that of the last change, a deletion",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
 			}
-			if after := v.make(ns, newLlama("r-new", 100, 1.5)); !newerVersion(versionOf(after), last) {
+			if after := v.create(ns, newLlama("r-new", 100, 1.5)); !newerVersion(versionOf(after), last) {
 				v.Fail(v.t, "the resourceVersion goes on after a restart: that of a new write is later than all before",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), last))
 			}
@@ -106,13 +106,13 @@ func (v visit) storeAll() stored {
 	v.t.Helper()
 	all := stored{}
 	for _, name := range []string{"r-kept", "r-changed", "r-gone"} {
-		all.set(v.make(ns, newLlama(name, 100, 1.5)))
+		all.set(v.create(ns, newLlama(name, 100, 1.5)))
 	}
 	v.drop(ns, "r-gone")
 	delete(all, ns+"/r-gone")
 	// This one has the same name as one in another namespace, and numbers and a name that a self-made format may not be
 	// able to store.
-	all.set(v.make(otherNS, newLlama("r-kept", 44.5, 2.5)))
+	all.set(v.create(otherNS, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
 		a := v.send(v.ctx, http.MethodPost, llamas(otherNS), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
 		if a.code == http.StatusCreated { // another check reports a failure
@@ -127,7 +127,7 @@ func (v visit) storeAll() stored {
 	for range generatedNames {
 		object := newLlama("", 100, 1.5)
 		object["metadata"] = map[string]any{"generateName": "r-twin-"}
-		all.set(v.make(ns, object))
+		all.set(v.create(ns, object))
 	}
 	held := labelled("r-held", "color", "white")
 	held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
@@ -152,7 +152,7 @@ func (v visit) storeHeavy(all stored) {
 	v.t.Helper()
 	heavy := newLlama("r-heavy", 100, 1.5)
 	heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
-	v.make(ns, heavy)
+	v.create(ns, heavy)
 	send := v.directly()
 	for i := range heavyChanges {
 		a := send(http.MethodPatch, llama(ns, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i),
@@ -277,8 +277,8 @@ func informer() types.Feature {
 			stop := make(chan struct{})
 			defer factory.Shutdown()
 			defer close(stop)
-			v.make(ns, newLlama("n-1", 100, 1.5))
-			v.make(ns, newLlama("n-2", 100, 1.5))
+			v.create(ns, newLlama("n-1", 100, 1.5))
+			v.create(ns, newLlama("n-2", 100, 1.5))
 			factory.Start(stop)
 			v.eventually("client-go's informer lists the llamas", eventPatience, func() (string, bool) { return "it has not", store.HasSynced() })
 			before := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
@@ -289,7 +289,7 @@ func informer() types.Feature {
 			}
 			v.deleteNamespaceEarly() // for the check available
 			from := v.now(ns)
-			v.make(ns, newLlama("n-3", 100, 1.5))
+			v.create(ns, newLlama("n-3", 100, 1.5))
 			v.drop(ns, "n-1")
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
 			v.start()

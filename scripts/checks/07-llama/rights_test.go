@@ -30,7 +30,7 @@ func (v visit) eachVerbAlone() {
 	if !ok {
 		return
 	}
-	v.make(ns, newLlama("guarded-too", 100, 1.5))
+	v.create(ns, newLlama("guarded-too", 100, 1.5))
 	var verbs []string
 	var all []action
 	for _, d := range actions() {

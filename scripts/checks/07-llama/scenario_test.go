@@ -83,7 +83,7 @@ func newAccounts(v visit) *accounts {
 		}
 		object := newLlama(name, 100.5, 1.5)
 		object["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", bigSize/len("llama "))}
-		v.make(pasture, object)
+		v.create(pasture, object)
 	}
 	found := a.list()
 	for _, object := range found.items() {

@@ -51,7 +51,7 @@ func (v visit) slowlyRead() {
 	follow("that begins before the llama exists", "&resourceVersion="+from)
 	big := labelled("w-big", "set", "slow")
 	big["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", slowNote/len("llama "))}
-	v.make(ns, big)
+	v.create(ns, big)
 	follow("from a resourceVersion before the llama", "&resourceVersion="+from)
 	follow("without a resourceVersion", "")
 	for _, w := range watches {
@@ -60,7 +60,7 @@ func (v visit) slowlyRead() {
 		case <-time.After(eventPatience): // a watch that sends nothing fails below
 		}
 	}
-	v.make(ns, labelled("w-small", "set", "slow"))
+	v.create(ns, labelled("w-small", "set", "slow"))
 	v.change(ns, "w-small", `{"spec":{"weight":77.5}}`)
 	v.drop(ns, "w-small")
 	close(read)

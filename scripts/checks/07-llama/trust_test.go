@@ -377,7 +377,7 @@ func authorization() types.Feature {
 			if p, ok := v.proxy(); ok {
 				ask, by = p.send, "X-Remote-User" // without the API server, which refuses them by itself
 			}
-			v.make(ns, newLlama("guarded", 100, 1.5))
+			v.create(ns, newLlama("guarded", 100, 1.5))
 			for _, d := range actions() {
 				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {

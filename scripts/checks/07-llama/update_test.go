@@ -20,7 +20,7 @@ import (
 func update() types.Feature {
 	return features.New("update").
 		Assess("a replace", check.Assess(step(func(v visit) {
-			first := v.make(ns, newLlama("eater", 100, 1.5))
+			first := v.create(ns, newLlama("eater", 100, 1.5))
 			heavier := runtimeCopy(first)
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(heavier, 120.5, "spec", "weight"))
 			a := v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), heavier), "a replace answers 200", http.StatusOK)
@@ -106,8 +106,8 @@ func update() types.Feature {
 		}))).
 		Assess("at the same time", check.Assess(step(func(v visit) {
 			send := v.directly()
-			v.make(ns, newLlama("busy", 100, 1.5))
-			stored := v.make(ns, newLlama("wanted", 100, 1.5))
+			v.create(ns, newLlama("busy", 100, 1.5))
+			stored := v.create(ns, newLlama("wanted", 100, 1.5))
 			for range rushRounds {
 				replies := v.rush(send, llama(ns, "busy"), func(i int) answer {
 					mine := runtimeCopy(stored)
@@ -145,7 +145,7 @@ func runtimeCopy(object map[string]any) map[string]any {
 func patch() types.Feature {
 	return features.New("patch").
 		Assess("merge and JSON", check.Assess(step(func(v visit) {
-			first := v.make(ns, labelled("patched", "color", "white"))
+			first := v.create(ns, labelled("patched", "color", "white"))
 			send := func(kind apitypes.PatchType, body string) answer {
 				return v.send(v.ctx, http.MethodPatch, llama(ns, "patched"), body, "Content-Type", string(kind))
 			}
@@ -242,8 +242,8 @@ func patch() types.Feature {
 		}))).
 		Assess("at the same time", check.Assess(step(func(v visit) {
 			send := v.directly()
-			v.make(ns, newLlama("busy", 100, 1.5))
-			v.make(ns, newLlama("shared", 100, 1.5))
+			v.create(ns, newLlama("busy", 100, 1.5))
+			v.create(ns, newLlama("shared", 100, 1.5))
 			replies := v.rush(send, llama(ns, "busy"), func(i int) answer {
 				return send(http.MethodPatch, llama(ns, "shared"), fmt.Sprintf(`{"metadata":{"labels":{"patch-%d":"yes"}}}`, i),
 					"Content-Type", string(apitypes.MergePatchType))
@@ -263,7 +263,7 @@ func patch() types.Feature {
 			}
 		}))).
 		Assess("fields that the kind does not have", check.Assess(step(func(v visit) {
-			first := v.make(ns, newLlama("strict", 100, 1.5))
+			first := v.create(ns, newLlama("strict", 100, 1.5))
 			odd := func(path ...string) map[string]any {
 				object := runtimeCopy(first)
 				v.OK(v.t, "setting a field", unstructured.SetNestedField(object, int64(7), path...))

@@ -202,9 +202,9 @@ func watched() types.Feature {
 			defer white.cancel()
 			v.requireStarted(all)
 			v.requireStarted(white)
-			created := []map[string]any{v.make(ns, labelled("w-white", "color", "white")), v.make(ns, labelled("w-black", "color", "black"))}
+			created := []map[string]any{v.create(ns, labelled("w-white", "color", "white")), v.create(ns, labelled("w-black", "color", "black"))}
 			selects := v.selectsByName("w-black") // another check reports that it does not
-			v.make(otherNS, labelled("w-there", "color", "white"))
+			v.create(otherNS, labelled("w-there", "color", "white"))
 			v.change(ns, "w-white", `{"spec":{"weight":77.5}}`)
 			v.change(ns, "w-white", `{"metadata":{"labels":{"color":"grey"}}}`)
 			v.change(ns, "w-black", `{"metadata":{"labels":{"color":"white"}}}`)
@@ -256,11 +256,11 @@ func watched() types.Feature {
 			if !v.listsAll() {
 				return // another check reports that
 			}
-			v.make(ns, labelled("w-first", "set", "w"))
+			v.create(ns, labelled("w-first", "set", "w"))
 			w := v.follow(llamas(""), "&labelSelector=set%3Dw")
 			defer w.cancel()
 			v.requireStarted(w)
-			v.make(otherNS, labelled("w-second", "set", "w"))
+			v.create(otherNS, labelled("w-second", "set", "w"))
 			want := []string{"ADDED w-first", "ADDED w-second"}
 			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
 			zero := v.follow(llamas(""), "&resourceVersion=0&labelSelector=set%3Dw")
@@ -278,7 +278,7 @@ func watched() types.Feature {
 			}
 			v.drop(ns, "w-held")
 			v.change(ns, "w-held", `{"metadata":{"finalizers":null}}`)
-			v.make(ns, newLlama("w-next", 100, 1.5))
+			v.create(ns, newLlama("w-next", 100, 1.5))
 			w := v.follow(llamas(ns), "&resourceVersion="+from)
 			defer w.cancel()
 			v.requireStarted(w)

@@ -49,17 +49,17 @@ func (v visit) account() rbacv1.Subject {
 }
 
 // restartAs restarts the operator with more flags.
-func (v visit) restartAs(how protocol.Start) {
+func (v visit) restartAs(options protocol.Start) {
 	v.t.Helper()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-	err := v.Operator.StartAs(v.ctx, how)
+	err := v.Operator.StartAs(v.ctx, options)
 	switch {
 	case errors.Is(err, check.ErrNotAdjustable):
 		v.Skip(v.t, protocol.NeedsProcess)
 	case errors.Is(err, check.ErrNoSuchFlag):
-		v.Fail(v.t, "the operator's program has the flags of its task: "+strings.Join(how.Flags, " "), err.Error())
+		v.Fail(v.t, "the operator's program has the flags of its task: "+strings.Join(options.Flags, " "), err.Error())
 	}
-	v.OK(v.t, "starting the operator with "+strings.Join(how.Flags, " "), err)
+	v.OK(v.t, "starting the operator with "+strings.Join(options.Flags, " "), err)
 }
 
 // asUsual restarts the operator with its usual flags.

@@ -395,7 +395,7 @@ func (v visit) strangers(c *cow) {
 		created, err := v.herd.Client.CoreV1().Pods(pod.Namespace).Create(v.ctx, pod, metav1.CreateOptions{})
 		v.OK(v.t, "making a Pod", err)
 		waiting := workload.WaitingFor("main", "ImagePullBackOff", "no such host", 0)
-		v.OK(v.t, "writing the status of a Pod", v.herd.Kubelet(v.ctx, created, false, waiting))
+		v.OK(v.t, "saying how a Pod is", v.herd.Kubelet(v.ctx, created, false, waiting))
 	}
 }
 

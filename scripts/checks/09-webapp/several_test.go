@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// apart fails unless no selector of one WebApp matches Pods of the other.
-func (v visit) apart(a, b *app) {
+// disjoint fails unless no selector of one WebApp matches Pods of the other.
+func (v visit) disjoint(a, b *app) {
 	v.t.Helper()
 	expected, overlap, err := workload.Apart(v.town.selecting(a), v.town.selecting(b))
 	v.OK(v.t, "reading a selector", err)
@@ -54,8 +54,8 @@ func twoWebApps() frameworktypes.Feature {
 			v.create(long)
 			v.create(longer)
 			v.asSpecified(a, b, c, long, longer)
-			v.apart(a, b)
-			v.apart(long, longer)
+			v.disjoint(a, b)
+			v.disjoint(long, longer)
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a, b, c)
 			v.remove(a)

@@ -75,10 +75,10 @@ type squat struct {
 	*workload.Occupation
 	*app
 
-	// still holds the versions of the WebApp and of its Deployment, and since when they have not changed. labelled is the
-	// WebApp when it got a label after that, and asked is a mark from before the label. changed describes Degraded after
-	// the operator's next try.
-	still    string
+	// versions holds the versions of the WebApp and of its Deployment, and since when they have not changed. labelled is
+	// the WebApp when it got a label after that, and asked is a mark from before the label. changed describes Degraded
+	// after the operator's next try.
+	versions string
 	since    time.Time
 	labelled *unstructured.Unstructured
 	asked    audit.Mark
@@ -94,7 +94,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 	t := &town{random: rand.New(rand.NewPCG(uint64(suite.Seed), 9))} //nolint:gosec // a seed must draw the same each time
 	client, err := discovery.NewDiscoveryClientForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	list, err := client.ServerResourcesForGroupVersion(webapps.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -175,8 +175,8 @@ func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all 
 		if !exists || !ownerExists || !workload.Forbidden(&deployment) {
 			return false, nil // the status may still change
 		}
-		if still := deployment.ResourceVersion + " " + object.GetResourceVersion(); still != s.still {
-			s.still, s.since = still, time.Now()
+		if still := deployment.ResourceVersion + " " + object.GetResourceVersion(); still != s.versions {
+			s.versions, s.since = still, time.Now()
 		}
 		if time.Since(s.since) < stillFor {
 			return false, nil

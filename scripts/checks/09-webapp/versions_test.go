@@ -47,7 +47,7 @@ const migrationBegins = 2 * time.Second
 // veteran is a WebApp that was stored before the upgrade, with its resource version at that time.
 type veteran struct {
 	*app
-	before string
+	resourceVersion string
 }
 
 // get reads a WebApp in a version. It always sends a request, because a watch's objects have already been converted.
@@ -152,7 +152,7 @@ func twoVersions() frameworktypes.Feature {
 			}
 			v.Settle(v.ctx, v.t)
 			for i, old := range v.town.veterans {
-				v.town.veterans[i].before = v.read(webapps, old.NamespacedName).GetResourceVersion()
+				v.town.veterans[i].resourceVersion = v.read(webapps, old.NamespacedName).GetResourceVersion()
 			}
 			v.town.upgraded = true
 			end, refused := v.refusedMigration()
@@ -278,7 +278,7 @@ func migrated() frameworktypes.Feature {
 					v.Fail(v.t, old.Name+", which was stored before the upgrade, is still there", "it is gone")
 				}
 				v.OK(v.t, "reading a WebApp in v1beta1", err)
-				if object.GetResourceVersion() == old.before {
+				if object.GetResourceVersion() == old.resourceVersion {
 					v.Fail(v.t, expected, fmt.Sprintf("%s is stored in v1alpha1: the operator has not written it since the upgrade", old.Name))
 				}
 				if wrong := differs(object, spec(newer, old.image, old.port, old.replicas)); wrong != "" {

@@ -88,7 +88,7 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	go n.follow(ctx)
 	client, err := dynamic.NewForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	n.keys = client.Resource(keysResource)
 	syncing, cancel := context.WithTimeout(ctx, syncTimeout)

@@ -63,8 +63,8 @@ func launches(log []faults.Entry) []faults.Entry {
 	})
 }
 
-// before fails an operator that launched before it knew that a write was done: the first one that matches.
-func (v visit) before(expected, what string, o order, match func(faults.Entry) bool) {
+// writtenBeforeLaunch fails an operator that launched before it knew that a write was done: the first one that matches.
+func (v visit) writtenBeforeLaunch(expected, what string, o order, match func(faults.Entry) bool) {
 	v.t.Helper()
 	log := v.log()
 	sent := launches(log)
@@ -109,7 +109,7 @@ func (v visit) finalizerBeforeLaunch(o order) {
 		}
 		return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()), slices.Contains(now.GetFinalizers(), finalizer)
 	})
-	v.before(expected, "the finalizer", o, func(e faults.Entry) bool {
+	v.writtenBeforeLaunch(expected, "the finalizer", o, func(e faults.Entry) bool {
 		return e.Resource == resource.Resource && (e.Verb == "patch" || e.Verb == "update")
 	})
 }
@@ -131,7 +131,7 @@ func nonceFirst() e2etypes.Feature {
 			}
 			return fmt.Sprintf("it has tried to launch %d times, and the nonce is %q", attempts, nonce), attempts >= 3 && nonce != ""
 		})
-		v.before(expected, "the Workspace", o, func(e faults.Entry) bool { return e.Resource == workspaces.Resource })
+		v.writtenBeforeLaunch(expected, "the Workspace", o, func(e faults.Entry) bool { return e.Resource == workspaces.Resource })
 		for _, attempt := range launches(v.log()) {
 			if token, is := hasToken(attempt, nonce); !is {
 				v.fail(expected, fmt.Sprintf("the nonce is %s, and an attempt had the token %s", nonce, token))

@@ -80,7 +80,7 @@ func regionOf(ctx context.Context) *region { return ctx.Value(regionKey{}).(*reg
 func open(ctx context.Context, suite *check.Suite) (*region, error) {
 	client, err := dynamic.NewForConfig(suite.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	r := &region{
 		objects:  client.Resource(resource).Namespace(namespace),
@@ -162,8 +162,8 @@ const mostLag = 30 * time.Millisecond
 
 func (r *region) lagNow() time.Duration { return min(r.lag.Now(), mostLag) }
 
-// soon returns a channel that is closed when a CloudInstance is created, changed, marked for deletion or deleted.
-func (r *region) soon() <-chan struct{} {
+// nextChange returns a channel that is closed when a CloudInstance is created, changed, marked for deletion or deleted.
+func (r *region) nextChange() <-chan struct{} {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.changed

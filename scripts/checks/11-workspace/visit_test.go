@@ -56,7 +56,7 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	v.Poll(v.ctx, glance, v.NewWait(patience, max(usualDeadline, 2*patience)), v.soon, look, func(observed string) {
+	v.Poll(v.ctx, glance, v.NewWait(patience, max(usualDeadline, 2*patience)), v.nextChange, look, func(observed string) {
 		v.t.Helper()
 		v.fail(expected, observed)
 	})
@@ -109,7 +109,7 @@ func (v visit) seen(o order) {
 	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
 	defer cancel()
 	for {
-		changed := v.soon()
+		changed := v.nextChange()
 		if _, exists := v.find(o); exists {
 			return
 		}
@@ -150,7 +150,7 @@ func (v visit) change(o order, patch string, subresources ...string) {
 	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
 	defer cancel()
 	for {
-		soon := v.soon()
+		soon := v.nextChange()
 		now, exists := v.find(o)
 		if !exists {
 			return

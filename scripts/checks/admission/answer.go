@@ -68,11 +68,11 @@ func NewClient(config *rest.Config) (*Client, error) {
 	config.WarningHandlerWithContext = warnings{}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
 	return &Client{config: config, dynamic: client, typed: typed, mapper: mapper}, nil

@@ -79,7 +79,7 @@ func publish(ctx context.Context, client kubernetes.Interface, directory string,
 	core := client.CoreV1()
 	// A namespace that is being deleted rejects the objects below, and its error reports that.
 	if _, err := core.Namespaces().Apply(ctx, applycorev1.Namespace(Namespace).WithLabels(ours), how); err != nil {
-		return fmt.Errorf("making the namespace %s: %w", Namespace, err)
+		return fmt.Errorf("creating the namespace %s: %w", Namespace, err)
 	}
 	if _, err := core.ConfigMaps(Namespace).Apply(ctx, applycorev1.ConfigMap(ConfigMap, Namespace).WithLabels(ours).
 		WithData(map[string]string{JWKFile: string(jwk), TokensFile: tokens.String()}), how); err != nil {

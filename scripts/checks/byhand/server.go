@@ -46,7 +46,7 @@ type Server struct {
 func Connect(ctx context.Context, config *rest.Config) (server *Server, err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	signer, err := client.CoreV1().ConfigMaps(pebble).Get(ctx, authority, metav1.GetOptions{})
 	if err != nil {

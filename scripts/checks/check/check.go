@@ -52,10 +52,10 @@ type Check struct {
 	// started is when the check began, and used is the operator's CPU usage until then.
 	started time.Time
 	used    protocol.Usage
-	// begun and done count the steps. A step that skips itself is not done.
-	begun, done int
-	failure     *Failure
-	aborted     bool // the check itself could not do its work: there is no verdict
+	// startedSteps and doneSteps count the steps. A step that skips itself is not done.
+	startedSteps, doneSteps int
+	failure                 *Failure
+	aborted                 bool // the check itself could not do its work: there is no verdict
 	// skipped is why the check could not run here, and prevented is why there can be no grade. Both are empty otherwise.
 	skipped, prevented string
 	// notStarted is true if the submission has not started the step that the check is about.
@@ -79,9 +79,9 @@ func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 			// The framework continues with the next step after a failed one.
 			t.Skip("an earlier step failed")
 		}
-		check.begun++
+		check.startedSteps++
 		step(ctx, t, check)
-		check.done++
+		check.doneSteps++
 		return ctx
 	}
 }

@@ -221,7 +221,7 @@ func TestSettle(t *testing.T) {
 			began := time.Now()
 			g.last = func() time.Time { return began }
 		}, "passed"},
-		{"a lab without an operator", func(g *grader) { g.alone = true }, "passed"},
+		{"a lab without an operator", func(g *grader) { g.noOperator = true }, "passed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -87,8 +87,8 @@ var (
 )
 
 // StartAs restarts the operator with other settings, which apply until it is stopped.
-func (o Operator) StartAs(ctx context.Context, how protocol.Start) error {
-	return o.post(ctx, protocol.StartOperator, how, nil)
+func (o Operator) StartAs(ctx context.Context, options protocol.Start) error {
+	return o.post(ctx, protocol.StartOperator, options, nil)
 }
 
 // Logged returns how much the operator has logged so far, in bytes. It is a mark for Errors.

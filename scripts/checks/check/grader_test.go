@@ -55,8 +55,8 @@ type grader struct {
 	// files are the files of the submission, and scripts are the results of its scripts by their arguments.
 	files   map[string]string
 	scripts map[string]func(args string) protocol.Output
-	// alone means that the lab runs no operator, so no socket listens.
-	alone bool
+	// noOperator means that the lab runs no operator, so no socket listens.
+	noOperator bool
 	// aggregated means that the operator is an aggregated API server.
 	aggregated bool
 	// usage returns the CPU usage of the operator's process, and errors returns the errors of Reconcile.
@@ -241,7 +241,7 @@ func (g *grader) run(suite string, listed ...string) run {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	g.write(g.t, kubeconfig, `{"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],`+
 		`"contexts":[{"name":"x","context":{"cluster":"x"}}],"current-context":"x"}`)
-	if g.alone {
+	if g.noOperator {
 		socket = ""
 	}
 	content, err := json.Marshal(protocol.Run{

@@ -336,7 +336,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 		status, reason = report.Skipped, check.skipped
 		return
 	}
-	if passed && check.failure == nil && check.begun > 0 && check.begun == check.done {
+	if passed && check.failure == nil && check.startedSteps > 0 && check.startedSteps == check.doneSteps {
 		check.failure = s.bypassed(check.began)
 		switch {
 		case check.failure != nil:

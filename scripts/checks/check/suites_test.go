@@ -200,7 +200,7 @@ func TestSuite(t *testing.T) {
 }
 
 // ofLabOne returns checks with the names of lab 01's checks, or nearly.
-func ofLabOne(t *testing.T, how string) check.Features {
+func ofLabOne(t *testing.T, status string) check.Features {
 	t.Helper()
 	list, err := manifest.Load("../../..")
 	if err != nil {
@@ -210,7 +210,7 @@ func ofLabOne(t *testing.T, how string) check.Features {
 	for _, listed := range list.Labs[0].Checks {
 		all[listed.ID] = feature(passes)
 	}
-	switch how {
+	switch status {
 	case "missing":
 		delete(all, "columns")
 	case "unlisted":

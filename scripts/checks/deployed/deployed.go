@@ -52,14 +52,14 @@ func Open(suite *check.Suite) (*Cluster, error) {
 	c := &Cluster{Config: suite.Config, shared: suite.Shared}
 	var err error
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	c.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
 	return c, nil

@@ -54,7 +54,7 @@ func Served() types.Feature {
 			t.Helper()
 			const expected = "the API server serves the kind Icecream of demo.lva.io/v1 as icecreams, cluster-scoped"
 			client, err := dynamic.NewForConfig(c.Config)
-			c.OK(t, "making a client", err)
+			c.OK(t, "creating a client", err)
 			definitions := client.Resource(Definitions)
 			name := Resource.Resource + "." + Resource.Group
 			definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
@@ -66,7 +66,7 @@ func Served() types.Feature {
 				c.Fail(t, expected, "the CustomResourceDefinition is not established", lines(conditions)...)
 			}
 			discoverer, err := discovery.NewDiscoveryClientForConfig(c.Config)
-			c.OK(t, "making a client", err)
+			c.OK(t, "creating a client", err)
 			wrong, evidence := misnamed(discoverer)
 			if wrong != "" {
 				c.Fail(t, expected, wrong, append(defined(ctx, definitions), evidence...)...)
@@ -147,7 +147,7 @@ func Sample() types.Feature {
 			t.Helper()
 			const expected = "the lecture's sample (flavour matcha, vanilla; topping cream, coconutflakes, watermelon) reads back as written"
 			client, err := dynamic.NewForConfig(c.Config)
-			c.OK(t, "making a client", err)
+			c.OK(t, "creating a client", err)
 			icecreams := client.Resource(Resource)
 			if _, err := icecreams.Create(ctx, written, metav1.CreateOptions{FieldValidation: "Ignore"}); err != nil {
 				c.Fail(t, expected, "it is rejected", err.Error())

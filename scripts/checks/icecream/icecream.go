@@ -100,18 +100,18 @@ type Shop struct {
 	lag      time.Duration
 }
 
-// sending is a create request. It is alone if no other create was sent before its answer: concurrent creates wait for
-// each other.
+// sending is a create request. It is sequential if no other create was sent before its answer: concurrent creates wait
+// for each other.
 type sending struct {
-	at              time.Time
-	alone, answered bool
+	at                   time.Time
+	sequential, answered bool
 }
 
 // Open watches all icecreams until the context ends.
 func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for icecreams: %w", err)
+		return nil, fmt.Errorf("creating a client for icecreams: %w", err)
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{}), sent: map[string]*sending{}}
@@ -156,7 +156,7 @@ func (s *Shop) arrived(object any) {
 	defer s.mutex.Unlock()
 	name := object.(*unstructured.Unstructured).GetName()
 	if sent, ours := s.sent[name]; ours {
-		if sent.alone {
+		if sent.sequential {
 			s.lag = time.Since(sent.at)
 		}
 		delete(s.sent, name)
@@ -253,10 +253,10 @@ func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructur
 func (s *Shop) send(name string) *sending {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	sent := &sending{at: time.Now(), alone: true}
+	sent := &sending{at: time.Now(), sequential: true}
 	for _, other := range s.sent {
 		if !other.answered {
-			other.alone, sent.alone = false, false
+			other.sequential, sent.sequential = false, false
 		}
 	}
 	s.sent[name] = sent

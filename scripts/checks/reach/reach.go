@@ -43,11 +43,11 @@ func (w *Tunnel) Close() {
 func Pod(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Tunnel, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
@@ -86,7 +86,7 @@ var ErrNoPod = errors.New("no Pod behind it is ready")
 func Service(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Tunnel, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	service, err := client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Account has the freezer's movements for one icecream, in the order in which they were booked.
 type Account []freezer.Movement
 
-// Say formats an ingredient for a sentence: "topping cream".
-func Say(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
+// Describe formats an ingredient for a sentence: "topping cream".
+func Describe(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
 
 // Out returns what was taken and not returned, sorted.
 func (a Account) Out() (out []string) {
@@ -33,9 +33,9 @@ func (a Account) Wrong() (wrong string) {
 		switch {
 		case wrong != "":
 		case count > 1:
-			wrong = Say(m.Ingredient) + " was taken twice"
+			wrong = Describe(m.Ingredient) + " was taken twice"
 		case count < 0:
-			wrong = Say(m.Ingredient) + " was returned once more than it was taken"
+			wrong = Describe(m.Ingredient) + " was returned once more than it was taken"
 		}
 	})
 	return wrong
@@ -46,12 +46,12 @@ func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	counts := map[string]int{}
 	for _, m := range a {
 		if m.Direction == freezer.Out {
-			counts[Say(m.Ingredient)]++
+			counts[Describe(m.Ingredient)]++
 		} else {
-			counts[Say(m.Ingredient)]--
+			counts[Describe(m.Ingredient)]--
 		}
 		if each != nil {
-			each(m, counts[Say(m.Ingredient)])
+			each(m, counts[Describe(m.Ingredient)])
 		}
 	}
 	return counts
@@ -65,9 +65,9 @@ func (a Account) FlavourFirst() (flavour, topping string) {
 		case m.Direction == freezer.Out:
 			flavour = ""
 		case m.Kind == freezer.Flavour:
-			flavour = Say(m.Ingredient)
+			flavour = Describe(m.Ingredient)
 		case flavour != "":
-			return flavour, Say(m.Ingredient)
+			return flavour, Describe(m.Ingredient)
 		}
 	}
 	return "", ""
@@ -76,7 +76,7 @@ func (a Account) FlavourFirst() (flavour, topping string) {
 // Movements returns the movements of an account as words: "out topping cream".
 func (a Account) Movements() (words []string) {
 	for _, m := range a {
-		words = append(words, m.Direction+" "+Say(m.Ingredient))
+		words = append(words, m.Direction+" "+Describe(m.Ingredient))
 	}
 	return words
 }

@@ -53,7 +53,7 @@ func (o *Owners) ControlledByConfigMap(ctx context.Context, namespace, name stri
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("making an owner: %w", err)
+		return nil, fmt.Errorf("creating an owner: %w", err)
 	}
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}}, nil
 }
@@ -80,7 +80,7 @@ func (o *Owners) ForeignService(
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("making a Service by hand: %w", err)
+		return nil, fmt.Errorf("creating a Service by hand: %w", err)
 	}
 	return &Foreign{
 		Kind: "Service", NamespacedName: name, Ownership: ownership, Is: created, Spec: created.Spec, Since: suite.Audit.Now(),
@@ -103,7 +103,7 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("making a Deployment by hand: %w", err)
+		return nil, fmt.Errorf("creating a Deployment by hand: %w", err)
 	}
 	return &Foreign{Kind: "Deployment", NamespacedName: name, Ownership: ownership, Is: created, Spec: created.Spec}, nil
 }

@@ -25,7 +25,7 @@ import (
 func (o *Owners) Namespace(ctx context.Context, name string) error {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
 	if _, err := o.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the namespace %s: %w", name, err)
+		return fmt.Errorf("creating the namespace %s: %w", name, err)
 	}
 	return nil
 }

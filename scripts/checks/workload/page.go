@@ -101,7 +101,7 @@ func pagesClient(config *rest.Config) (*http.Client, error) {
 	config.NextProtos = []string{"http/1.1"}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for pages: %w", err)
+		return nil, fmt.Errorf("creating a client for pages: %w", err)
 	}
 	return client, nil
 }

@@ -71,10 +71,10 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 	}
 	var err error
 	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if o.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if o.pages, err = pagesClient(config); err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func (o *Owners) living(resource schema.GroupVersionResource, uids []types.UID) 
 }
 
 // ownerState returns in what form the owner of a reference exists, or why that is unknown. Empty: the owner is gone.
-func (o *Owners) ownerState(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
+func (o *Owners) ownerState(ctx context.Context, namespace string, reference metav1.OwnerReference) (description string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
 		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // that is what is to be told

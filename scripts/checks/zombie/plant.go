@@ -40,11 +40,11 @@ type planter struct {
 func (s Scene) planter(config *rest.Config) (*planter, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for leases: %w", err)
+		return nil, fmt.Errorf("creating a client for leases: %w", err)
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for icecreams: %w", err)
+		return nil, fmt.Errorf("creating a client for icecreams: %w", err)
 	}
 	return &planter{Scene: s, client: client, icecreams: objects.Resource(icecream.Resource)}, nil
 }

@@ -50,7 +50,7 @@ func NewBoard(out io.Writer, screen terminal.Screen) *Board {
 	return &Board{out: out, screen: screen, now: time.Now}
 }
 
-func (b *Board) begin(total, known, slots int) {
+func (b *Board) start(total, known, slots int) {
 	if b == nil {
 		return
 	}

@@ -74,7 +74,7 @@ func TestBoardOnTerminalDrawsTable(t *testing.T) {
 func TestNilBoard(t *testing.T) {
 	t.Parallel()
 	var b *Board
-	b.begin(1, 0, 1)
+	b.start(1, 0, 1)
 	b.fetching(0, 1)
 	b.fetched()
 	b.view(0, run{}).StepStarted("x")

@@ -48,7 +48,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 		return nil
 	}
 	var grades bytes.Buffer
-	if err := page.Feedback(&grades, alone(all, row.Student), row.Student); err != nil {
+	if err := page.Feedback(&grades, onlyStudent(all, row.Student), row.Student); err != nil {
 		return err
 	}
 	if err := add(GradesFile, grades.Bytes()); err != nil {
@@ -79,8 +79,8 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 	return nil
 }
 
-// alone returns a class with only one student.
-func alone(all *page.Class, student string) *page.Class {
+// onlyStudent returns a class with only one student.
+func onlyStudent(all *page.Class, student string) *page.Class {
 	own := &page.Class{Title: all.Title, Labs: all.Labs}
 	for _, s := range all.Students {
 		if s.Name == student {

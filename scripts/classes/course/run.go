@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (map[Key]Result, error) {
 		}
 		waiting = append(waiting, run{Job: job, try: 1})
 	}
-	o.Board.begin(len(o.Jobs), len(results), o.Slots)
+	o.Board.start(len(o.Jobs), len(results), o.Slots)
 	defer o.Board.end()
 	for i, waits := range waiting {
 		o.Board.fetching(i, len(waiting))

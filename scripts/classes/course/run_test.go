@@ -181,10 +181,10 @@ func TestInterruptionsChangeNoResult(t *testing.T) {
 		interrupted := 0
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
-			var begun atomic.Int32
+			var started atomic.Int32
 			after := int32(1 + random.IntN(150)) // the submissions without a verdict alone take 60 runs
 			class, err := gradeClass(ctx, dir, &fake{onRun: func(context.Context, Job) {
-				if begun.Add(1) == after {
+				if started.Add(1) == after {
 					cancel()
 				}
 			}}, 1+random.IntN(4))

@@ -265,7 +265,7 @@ func (p *parser) lab(read fileLab, path []string) lab {
 		result.weight = &weight
 	}
 	if read.Late != nil {
-		result.late = &late{points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days}
+		result.late = &latePenalty{points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days}
 	}
 	return result
 }

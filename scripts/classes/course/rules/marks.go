@@ -179,7 +179,7 @@ func (r *Rules) option(student, name string, attempts []Attempt, grace int) mark
 }
 
 // apply subtracts the points of late days that are not grace days.
-func (l *late) apply(m mark, grace int) mark {
+func (l *latePenalty) apply(m mark, grace int) mark {
 	m.accepted = true
 	m.grace = min(grace, m.late)
 	if l == nil {

@@ -29,13 +29,13 @@ type lab struct {
 	deadline  *due
 	weight    *hundredths
 	attempts  string
-	late      *late
+	late      *latePenalty
 	graceDays *int
 	line      int
 }
 
-// late holds what a started day costs. The zero value means nothing.
-type late struct {
+// latePenalty holds what a started day costs. The zero value means nothing.
+type latePenalty struct {
 	points, percent hundredths
 	// days is the number of days after which nothing is accepted. Nil: there is no limit.
 	days *int
