@@ -61,7 +61,7 @@ func (v visit) has(expected string, patience time.Duration, o order, ingredients
 			return v.describe(o), false
 		}
 		now, _ := v.find(o)
-		return finalizersOf(now.finalizers), now.held()
+		return finalizersOf(now.finalizers), now.hasFinalizer()
 	})
 }
 

@@ -43,12 +43,12 @@ func freezerDown() types.Feature {
 	return feature("the freezer is down", "then an icecream waits for it", func(v visit) {
 		dying := v.createIcecream("hazelnut", []string{"hazelnut"}, "cream")
 		v.has("the ingredients of hazelnut are taken", patience, dying, "flavour hazelnut", "topping cream")
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		v.delete(dying)
 		fresh := v.createIcecream("hibiscus", []string{"hibiscus"}, "cream")
 		const stays = "while the freezer answers 503, hazelnut stays, and the operator tries again"
 		v.until(stays, patience, func() (string, bool) {
-			if now, exists := v.find(dying); !exists || !now.held() {
+			if now, exists := v.find(dying); !exists || !now.hasFinalizer() {
 				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
 			}
 			refused := v.refused()
@@ -82,7 +82,7 @@ func (v visit) waits(failure string, o order, refused faults.Fault) {
 	v.until(stays, patience, func() (string, bool) {
 		now, exists := v.find(o)
 		out := v.account(o).Out()
-		if (!exists || !now.held()) && len(out) > 0 {
+		if (!exists || !now.hasFinalizer()) && len(out) > 0 {
 			v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(out)))
 		}
 		refused := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) })
@@ -103,7 +103,7 @@ func backsOff() types.Feature {
 	return feature("retries back off", "while the freezer is down", func(v visit) {
 		o := v.createIcecream("ivory", []string{"ivory"}, "cream")
 		v.has("the ingredients of ivory are taken", patience, o, "flavour ivory", "topping cream")
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		v.delete(o)
 		expected := fmt.Sprintf("while the freezer answers 503, the operator waits longer and longer: after at most %d attempts for %s or more",
 			mostRetries, pause)
@@ -134,7 +134,7 @@ func condition() types.Feature {
 	return feature("the condition Settled", "tells the truth", func(v visit) {
 		o := v.createIcecream("jasmine", []string{"jasmine"}, "cream")
 		v.settled(patience, "when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
 		v.settled(patience, "while nuts can't be taken, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
 		v.disarm()
@@ -142,9 +142,9 @@ func condition() types.Feature {
 		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
 			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
-		v.scarce(o)
+		v.exhaustIngredients(o)
 		// A user reads an icecream that is not being deleted.
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		v.delete(o)
 		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503",
 			o, metav1.ConditionFalse, freezerUnavailable)
@@ -152,10 +152,10 @@ func condition() types.Feature {
 	})
 }
 
-// scarce makes an icecream want ingredients that others have taken, so that the freezer has none left. The freezer's
-// answer is no outage. It also differs from the answer about a movement that was booked before, although both are a
-// 409.
-func (v visit) scarce(o order) {
+// exhaustIngredients makes an icecream want ingredients that others have taken, so that the freezer has none left. The
+// freezer's answer is no outage. It also differs from the answer about a movement that was booked before, although both
+// are a 409.
+func (v visit) exhaustIngredients(o order) {
 	v.t.Helper()
 	truffle := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "truffle"}
 	for n := range freezer.InitialStock {

@@ -82,5 +82,5 @@ func finalizersOf(finalizers []string) string {
 	return "its finalizers are " + story.List(finalizers)
 }
 
-// held reports whether the icecream has the operator's finalizer.
-func (o order) held() bool { return slices.Contains(o.finalizers, finalizer) }
+// hasFinalizer reports whether the icecream has the operator's finalizer.
+func (o order) hasFinalizer() bool { return slices.Contains(o.finalizers, finalizer) }

@@ -51,9 +51,9 @@ func returned() types.Feature {
 				now, exists := v.find(foreground)
 				out := v.account(foreground).Out()
 				return fmt.Sprintf("fig has %s out of the freezer, and %s", story.List(out), finalizersOf(now.finalizers)),
-					len(out) == 0 && (!exists || !now.held())
+					len(out) == 0 && (!exists || !now.hasFinalizer())
 			})
-			v.freeFrom(foreground, metav1.FinalizerDeleteDependents)
+			v.removeFinalizer(foreground, metav1.FinalizerDeleteDependents)
 			v.awaitDeleted("fig is gone once it has no finalizers", patience, foreground)
 		}))).Feature()
 }
@@ -94,8 +94,8 @@ func (v visit) neverWithout(expected string, o order, since time.Time) {
 	}
 }
 
-// holdBy adds a finalizer of another controller, as that controller would.
-func (v visit) holdBy(o order, finalizer string) {
+// addFinalizer adds a finalizer of another controller, as that controller would.
+func (v visit) addFinalizer(o order, finalizer string) {
 	v.t.Helper()
 	for {
 		object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -108,9 +108,9 @@ func (v visit) holdBy(o order, finalizer string) {
 	}
 }
 
-// freeFrom removes a finalizer of another controller, as that controller would. The garbage collector removes the
-// finalizer of a foreground deletion by itself, but may take half a minute to discover a new kind.
-func (v visit) freeFrom(o order, finalizer string) {
+// removeFinalizer removes a finalizer of another controller, as that controller would. The garbage collector removes
+// the finalizer of a foreground deletion by itself, but may take half a minute to discover a new kind.
+func (v visit) removeFinalizer(o order, finalizer string) {
 	v.t.Helper()
 	for {
 		object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -216,10 +216,10 @@ func dyingUntouched() types.Feature {
 				v.fail("nougat keeps the finalizer "+foreign+", which is not the operator's",
 					finalizersOf(now.finalizers))
 			}
-			v.freeFrom(dying, foreign)
+			v.removeFinalizer(dying, foreign)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			return errors.Join(c.Operator.Start(ctx), parlourOf(ctx).free(ctx, "nougat"))
+			return errors.Join(c.Operator.Start(ctx), parlourOf(ctx).removeOwnFinalizer(ctx, "nougat"))
 		})).Feature()
 }
 
@@ -229,7 +229,7 @@ func foreignFinalizer() types.Feature {
 			o := v.createHeld("papaya", []string{"papaya"}, "cream")
 			v.until("papaya keeps the finalizer "+foreign+" and gets "+finalizer+" as well", patience, func() (string, bool) {
 				now, _ := v.find(o)
-				return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
+				return finalizersOf(now.finalizers), now.hasFinalizer() && slices.Contains(now.finalizers, foreign)
 			})
 			v.Settle(v.ctx, v.t)
 			v.delete(o)
@@ -248,7 +248,7 @@ func foreignFinalizer() types.Feature {
 			if observed, ok := look(); !ok {
 				v.fail(expected, observed)
 			}
-			v.freeFrom(o, foreign)
+			v.removeFinalizer(o, foreign)
 			v.until("papaya is gone when its last finalizer is", patience, func() (string, bool) {
 				now, exists := v.find(o)
 				return finalizersOf(now.finalizers), !exists
@@ -263,13 +263,13 @@ func foreignFinalizer() types.Feature {
 			for _, name := range pitayas {
 				o := v.createIcecream(name, []string{name})
 				v.Pause(v.ctx, v.t, watchDelay/2) // for this long the operator sees it without the other finalizer
-				v.holdBy(o, foreign)
+				v.addFinalizer(o, foreign)
 				held := time.Now()
 				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, " +
 					"which was added when the operator's watch was behind"
 				v.until(expected, patience, func() (string, bool) {
 					now, _ := v.find(o)
-					return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
+					return finalizersOf(now.finalizers), now.hasFinalizer() && slices.Contains(now.finalizers, foreign)
 				})
 				v.neverWithout(expected, o, held)
 				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(watchDelay)) {
@@ -280,16 +280,16 @@ func foreignFinalizer() types.Feature {
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			p := parlourOf(ctx)
-			err := errors.Join(c.Faults.Disarm(ctx), p.free(ctx, "papaya"))
+			err := errors.Join(c.Faults.Disarm(ctx), p.removeOwnFinalizer(ctx, "papaya"))
 			for _, name := range pitayas {
-				err = errors.Join(err, p.free(ctx, name))
+				err = errors.Join(err, p.removeOwnFinalizer(ctx, name))
 			}
 			return err
 		})).Feature()
 }
 
-// free removes a check's own finalizer from an icecream, so that it can be deleted.
-func (p *parlour) free(ctx context.Context, name string) error {
+// removeOwnFinalizer removes a check's own finalizer from an icecream, so that it can be deleted.
+func (p *parlour) removeOwnFinalizer(ctx context.Context, name string) error {
 	for {
 		object, err := p.Client.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -30,10 +30,10 @@ func (v visit) awaitFinalizer(expected string, patience time.Duration, o order) 
 			return o.name + " is gone", false
 		}
 		observed := finalizersOf(now.finalizers)
-		if !now.held() && v.finalizerInStatus(o) {
+		if !now.hasFinalizer() && v.finalizerInStatus(o) {
 			observed += "; the operator wrote the finalizer to icecreams/status, where the API server ignores all metadata"
 		}
-		return observed, now.held()
+		return observed, now.hasFinalizer()
 	})
 }
 

@@ -37,8 +37,8 @@ const (
 	deadline         = 15 * time.Second
 )
 
-// glance is the interval at which a check reads the freezer, which sends no events.
-const glance = 25 * time.Millisecond
+// pollInterval is the interval at which a check reads the freezer, which sends no events.
+const pollInterval = 25 * time.Millisecond
 
 // visit is a check in the parlour. Its methods are the vocabulary of this lab's checks.
 type visit struct {
@@ -71,7 +71,7 @@ func feature(name, step string, visits func(visit)) types.Feature {
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	v.Poll(v.ctx, glance, v.NewWait(patience, max(deadline, 2*patience)), v.Changed, look, func(observed string) {
+	v.Poll(v.ctx, pollInterval, v.NewWait(patience, max(deadline, 2*patience)), v.Changed, look, func(observed string) {
 		v.t.Helper()
 		v.fail(expected, observed)
 	})
@@ -153,8 +153,8 @@ func (v visit) disarm() {
 	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 }
 
-// whole returns faults of this kind for all requests to the freezer.
-func whole(kind faults.Kind) []faults.Fault {
+// allRequests returns faults of this kind for all requests to the freezer.
+func allRequests(kind faults.Kind) []faults.Fault {
 	return []faults.Fault{
 		{Kind: kind, Class: faults.Write, Service: freezer.Service},
 		{Kind: kind, Class: faults.Read, Service: freezer.Service},

@@ -80,9 +80,9 @@ func failsClosed() types.Feature {
 			v.createIcecream("closed", "chocolate")
 			v.store([]order.Order{storedWhileStopped})
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.mustRefuse("creating an icecream of matcha", createRequest(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
-			v.mustRefuse("creating an icecream of vanilla", createRequest(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
-			v.mustRefuse("a change from chocolate to matcha", changeFlavour(wet, "closed", []string{"matcha"}))
+			v.mustRefuse("creating an icecream of matcha", createRequest(persisted, "closed-matcha", []string{"matcha"}, []string{"cream"}))
+			v.mustRefuse("creating an icecream of vanilla", createRequest(persisted, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
+			v.mustRefuse("a change from chocolate to matcha", changeFlavour(persisted, "closed", []string{"matcha"}))
 		}))).
 		Assess("nothing else is harmed", check.Assess(assess(func(v visit) {
 			for _, other := range bystanders {
@@ -98,7 +98,7 @@ func failsClosed() types.Feature {
 				return client.Resource(icecream.Resource).Get(ctx, "closed", metav1.GetOptions{})
 			})
 			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
-			v.unharmed("deleting an icecream", remove(wet, "closed"))
+			v.unharmed("deleting an icecream", remove(persisted, "closed"))
 			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 			v.OK(v.t, "reading what is registered", err)
 			if wide := webhooks.Wide(); len(wide) > 0 {

@@ -158,7 +158,7 @@ func idempotent() types.Feature {
 		}))).
 		Assess("of one that is stored", check.Assess(assess(func(v visit) {
 			const expected = "an icecream that has been defaulted is not changed when a label is set"
-			stored := v.ask(createRequest(wet, "again", nil, nil))
+			stored := v.ask(createRequest(persisted, "again", nil, nil))
 			v.want(expected, admission.Accepted, "an icecream without flavour and topping", stored)
 			const label = `{"metadata":{"labels":{"table":"4"}}}`
 			changed := v.ask(change(dry, "again", label))

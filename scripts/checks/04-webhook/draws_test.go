@@ -70,7 +70,7 @@ var sent atomic.Int64
 func (r request) admission() admission.Request {
 	how := dry
 	if r.wet {
-		how = wet
+		how = persisted
 	}
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		icecreams := client.Resource(icecream.Resource)

@@ -79,9 +79,9 @@ func oldObjects() types.Feature {
 		}))).
 		Assess("and they can go", check.Assess(assess(func(v visit) {
 			v.want("an old icecream of matcha can be deleted", admission.Accepted,
-				"deleting an old icecream of matcha", v.ask(remove(wet, "old-matcha")))
+				"deleting an old icecream of matcha", v.ask(remove(persisted, "old-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
-				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "old-dying", `{"metadata":{"finalizers":null}}`)))
+				"removing the finalizer of an old icecream of mud", v.ask(change(persisted, "old-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
 		Assess("whatever they are, and to whatever they change", check.Assess(assess(func(v visit) {
 			expected, wrong := v.verdict(admission.DeniedByWebhook)
@@ -122,7 +122,7 @@ func (v visit) release(orders []order.Order) {
 	v.t.Helper()
 	for _, order := range orders {
 		what := "the finalizer of " + order.Name + ", which is being deleted"
-		v.want(what+", can be removed", admission.Accepted, "removing "+what, v.ask(change(wet, order.Name, `{"metadata":{"finalizers":null}}`)))
+		v.want(what+", can be removed", admission.Accepted, "removing "+what, v.ask(change(persisted, order.Name, `{"metadata":{"finalizers":null}}`)))
 	}
 }
 
@@ -154,7 +154,7 @@ func (v visit) makeDying(name, flavour string) {
 	v.t.Helper()
 	object := icecream.New(name, []string{flavour}, nil)
 	object.SetFinalizers([]string{"example.com/keep"})
-	for _, request := range []admission.Request{create(wet, object), remove(wet, name)} {
+	for _, request := range []admission.Request{create(persisted, object), remove(persisted, name)} {
 		answer := v.ask(request)
 		v.want("without webhooks an icecream of "+flavour+" can be created and deleted", admission.Accepted, "that", answer)
 	}

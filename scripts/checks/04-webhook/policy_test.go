@@ -57,7 +57,7 @@ func policy() types.Feature {
 			v.want("an old icecream of matcha can be deleted", admission.Accepted,
 				"deleting an old icecream of matcha", v.ask(remove(dry, "policy-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
-				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "policy-dying", `{"metadata":{"finalizers":null}}`)))
+				"removing the finalizer of an old icecream of mud", v.ask(change(persisted, "policy-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
 		Assess("of any order", check.Assess(judged(func(v visit) {
 			v.hold(property{what: "on", count: order.OnMenus, draw: onMenu, expected: complete(accepted), wrong: notAccepted})

@@ -21,25 +21,25 @@ const scenarioPatience = 10 * time.Second
 // not on the menu is never accepted.
 func scenario(v visit) {
 	cream := []string{"cream"}
-	v.insist("an icecream of which nothing is said", createRequest(wet, "gelato-1", nil, nil))
-	v.insist("an icecream of vanilla", createRequest(wet, "gelato-2", []string{"vanilla"}, cream))
-	v.insist("an icecream of vanilla and chocolate", createRequest(wet, "gelato-3", []string{"vanilla", "chocolate"}, cream))
-	v.resist("an icecream of matcha", createRequest(wet, "gelato-4", []string{"matcha"}, cream))
+	v.sendUntilAccepted("an icecream of which nothing is said", createRequest(persisted, "gelato-1", nil, nil))
+	v.sendUntilAccepted("an icecream of vanilla", createRequest(persisted, "gelato-2", []string{"vanilla"}, cream))
+	v.sendUntilAccepted("an icecream of vanilla and chocolate", createRequest(persisted, "gelato-3", []string{"vanilla", "chocolate"}, cream))
+	v.resist("an icecream of matcha", createRequest(persisted, "gelato-4", []string{"matcha"}, cream))
 	v.await("of three icecreams of vanilla the first has a wafer, and vanilla is sold out",
 		gelato{"gelato-1", "vanilla", "wafer", true},
 		gelato{"gelato-2", "vanilla", "cream", true},
 		gelato{"gelato-3", "vanilla, chocolate", "cream", true})
-	v.resist("a change from vanilla to matcha", changeFlavour(wet, "gelato-2", []string{"matcha"}))
-	v.insist("a change from vanilla to strawberry", changeFlavour(wet, "gelato-2", []string{"strawberry"}))
-	v.insist("two more toppings", change(wet, "gelato-3", `{"spec":{"topping":["cream","nuts","cherry"]}}`))
-	v.want("an icecream can be deleted at any time", admission.Accepted, "deleting an icecream", v.ask(remove(wet, "gelato-1")))
+	v.resist("a change from vanilla to matcha", changeFlavour(persisted, "gelato-2", []string{"matcha"}))
+	v.sendUntilAccepted("a change from vanilla to strawberry", changeFlavour(persisted, "gelato-2", []string{"strawberry"}))
+	v.sendUntilAccepted("two more toppings", change(persisted, "gelato-3", `{"spec":{"topping":["cream","nuts","cherry"]}}`))
+	v.want("an icecream can be deleted at any time", admission.Accepted, "deleting an icecream", v.ask(remove(persisted, "gelato-1")))
 	v.await("of two icecreams, of different flavours, nothing is sold out",
 		gelato{"gelato-2", "strawberry", "cream", false},
 		gelato{"gelato-3", "vanilla, chocolate", "cream, nuts, cherry", false})
 }
 
-// insist sends a request until a webhook answers, and fails unless the request is accepted then.
-func (v visit) insist(what string, request admission.Request) {
+// sendUntilAccepted sends a request until a webhook answers, and fails unless the request is accepted then.
+func (v visit) sendUntilAccepted(what string, request admission.Request) {
 	v.t.Helper()
 	v.want(what+" is accepted as soon as the operator is there", admission.Accepted, what, v.askFor(returnPatience, request))
 }

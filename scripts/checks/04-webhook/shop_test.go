@@ -89,8 +89,8 @@ func (v visit) patiently(ctx context.Context, patience time.Duration, request ad
 type run []string
 
 var (
-	dry = run{metav1.DryRunAll}
-	wet run
+	dry       = run{metav1.DryRunAll}
+	persisted run
 )
 
 // createRequest returns a request for a new icecream. Nil fields are left out.

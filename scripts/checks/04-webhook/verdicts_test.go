@@ -26,7 +26,7 @@ func denies() types.Feature {
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
-				"creating an icecream of matcha", v.ask(createRequest(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
+				"creating an icecream of matcha", v.ask(createRequest(persisted, "denied-stored", []string{"matcha"}, []string{"cream"})))
 		}))).
 		Assess("for every user", check.Assess(assess(func(v visit) {
 			const what = "creating an icecream of matcha by a ServiceAccount"
@@ -134,7 +134,7 @@ func onUpdate() types.Feature {
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("a change from vanilla to matcha is denied by a webhook", admission.DeniedByWebhook,
-				"a change from vanilla to matcha", v.ask(changeFlavour(wet, "changed-vanilla", []string{"matcha"})))
+				"a change from vanilla to matcha", v.ask(changeFlavour(persisted, "changed-vanilla", []string{"matcha"})))
 		}))).
 		Assess("whatever it is, and to whatever it changes", check.Assess(assess(func(v visit) {
 			v.store(young)

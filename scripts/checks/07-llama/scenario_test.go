@@ -51,7 +51,7 @@ func scenario(v visit) {
 	// A kill that is about to happen happens before Pause returns.
 	v.Pause(v.ctx, v.t, killPatience)
 	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
-	a.back()
+	a.awaitServer()
 	a.create(ns, "t-last")
 	a.verify()
 	a.verifyHistory(live)
@@ -75,7 +75,7 @@ func newAccounts(v visit) *accounts {
 	a := &accounts{visit: v, llamas: map[string]map[string]any{}}
 	schedule := v.Schedule()
 	v.Arm(v.ctx, v.t, faults.Schedule{}) // a server's remaining writes of an earlier trial do not count
-	a.back()
+	a.awaitServer()
 	for n := range bigLlamas {
 		name := fmt.Sprintf("big-%d", n)
 		if v.send(v.ctx, http.MethodGet, llama(pasture, name), nil).code == http.StatusOK {
@@ -149,7 +149,7 @@ func (a *accounts) one(write, namespace, name string, wanted map[string]any, cod
 			a.enter(what, key, wanted, sent)
 			return
 		}
-		a.back()
+		a.awaitServer()
 		a.verify(key)
 		found := a.send(a.ctx, http.MethodGet, llama(namespace, name), nil)
 		if a.stored(what, key, wanted, found) {
@@ -236,7 +236,7 @@ func (a *accounts) deleteAll(namespace string) {
 		if acknowledged(sent) {
 			a.want(sent, "all llamas of a namespace can be deleted", http.StatusOK)
 		} else {
-			a.back()
+			a.awaitServer()
 			a.verify(keys...)
 			left = byKey(a.list())
 		}
@@ -262,8 +262,8 @@ func byKey(list answer) map[string]map[string]any {
 	return found
 }
 
-// back waits until the server answers again.
-func (a *accounts) back() {
+// awaitServer waits until the server answers again.
+func (a *accounts) awaitServer() {
 	a.t.Helper()
 	a.eventually("the server answers after it was killed and started again", startPatience, a.withTouch(func() (string, bool) {
 		found := a.send(a.ctx, http.MethodGet, llamas(ns), nil)

@@ -148,7 +148,7 @@ func collected() types.Feature {
 				v.Fail(v.t, "a Lolcow was deleted", "none was")
 			}
 			expected := fmt.Sprintf("the Deployment and the Service of %s are deleted with it", c.Name)
-			v.gone(c)
+			v.awaitGone(c)
 			kept, err := v.herd.Kept(v.ctx, c.object, v.herd.orphaned...)
 			v.OK(v.t, "asking for the owners of the children of "+c.Name, err)
 			if kept != "" {
@@ -158,15 +158,15 @@ func collected() types.Feature {
 			// With a finalizer of another controller, a deleted Lolcow stays for a while, and its children may be deleted before
 			// it.
 			d := v.createInPaddock()
-			v.keep(d)
+			v.deleteHeld(d)
 			defer v.release(d)
 			v.OK(v.t, "removing the children of "+d.Name, v.herd.Collect(v.ctx, d.object))
 			v.staysGone(c, d)
 		}))).Feature()
 }
 
-// keep deletes a Lolcow that a finalizer blocks until it is released.
-func (v visit) keep(c *cow) {
+// deleteHeld deletes a Lolcow that a finalizer blocks until it is released.
+func (v visit) deleteHeld(c *cow) {
 	v.t.Helper()
 	_, err := v.herd.Patch(v.ctx, c.NamespacedName, `{"metadata":{"finalizers":["example.com/keep-it"]}}`)
 	v.OK(v.t, "adding a finalizer", err)
@@ -189,12 +189,12 @@ const gonePatience = 10 * time.Second
 // collect deletes the children of a deleted Lolcow, as the garbage collector would if it already knew the kind.
 func (v visit) collect(c *cow) {
 	v.t.Helper()
-	v.gone(c)
+	v.awaitGone(c)
 	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
 }
 
-// gone waits until a deleted Lolcow is gone.
-func (v visit) gone(c *cow) {
+// awaitGone waits until a deleted Lolcow is gone.
+func (v visit) awaitGone(c *cow) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed, func() (string, bool) {
 		_, exists := v.herd.Get(c.NamespacedName)
@@ -202,8 +202,8 @@ func (v visit) gone(c *cow) {
 	})
 }
 
-// left returns which children of a cow are left. True: none.
-func (h *herd) left(c *cow) (string, bool) {
+// remainingChildren returns which children of a cow are left. True: none.
+func (h *herd) remainingChildren(c *cow) (string, bool) {
 	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
 	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
 	return fmt.Sprintf("there is %s, and there is %s",
@@ -220,7 +220,7 @@ func (v visit) staysGone(cows ...*cow) {
 		v.Settle(v.ctx, v.t)
 		all := true
 		for _, c := range cows {
-			left, none := v.herd.left(c)
+			left, none := v.herd.remainingChildren(c)
 			if none {
 				continue
 			}

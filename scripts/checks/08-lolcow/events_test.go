@@ -86,7 +86,7 @@ func (v visit) noEventBeforeTheStatus() {
 	v.t.Helper()
 	c := v.create(v.herd.draw(stable))
 	v.asSpecified(c)
-	v.idle(c)
+	v.scaleToZero(c)
 	end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable,
 		[]string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
 			if name == c.Name {

@@ -178,9 +178,9 @@ func blockedConditions(f *foreign) []workload.Wanted {
 	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind}}, {Of: availableType, Status: "False"}}
 }
 
-// free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later,
-// after other checks have run.
-func (v visit) free() bool {
+// deleteForeign deletes the foreign objects, if the operator has reported them all by now. It may try again some
+// seconds later, after other checks have run.
+func (v visit) deleteForeign() bool {
 	v.t.Helper()
 	f := v.herd.foreigners
 	if f == nil || f.freed || !f.seen {
@@ -212,11 +212,11 @@ func foreignGone() types.Feature {
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
 			f := v.foreigners()
 			f.seen = true
-			if !v.free() {
+			if !v.deleteForeign() {
 				for _, one := range f.all {
 					v.conditions(one.cow, one.String()+" is not the operator's", statusPatience, blockedConditions(one)...)
 				}
-				v.free()
+				v.deleteForeign()
 			}
 			for _, one := range f.all {
 				v.asSpecifiedWithin(healPatience, one.cow)

@@ -348,7 +348,7 @@ func speech(page string) string {
 func (v visit) prepare() {
 	v.t.Helper()
 	h := v.herd
-	v.free()
+	v.deleteForeign()
 	if h.first != nil && h.first.shown {
 		v.changeGreeting()
 		v.fortuneCow()

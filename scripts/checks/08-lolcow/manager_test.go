@@ -62,8 +62,8 @@ func (v visit) restartAs(options protocol.Start) {
 	v.OK(v.t, "starting the operator with "+strings.Join(options.Flags, " "), err)
 }
 
-// asUsual restarts the operator with its usual flags.
-func asUsual(ctx context.Context, c *check.Check) error {
+// restartWithDefaults restarts the operator with its usual flags.
+func restartWithDefaults(ctx context.Context, c *check.Check) error {
 	return errors.Join(c.Operator.Stop(ctx), c.Operator.Start(ctx))
 }
 
@@ -183,14 +183,14 @@ func leader() types.Feature {
 				})
 			c := v.create(v.herd.draw(paddock))
 			v.Pause(v.ctx, v.t, idle)
-			if left, none := v.herd.left(c); !none {
+			if left, none := v.herd.remainingChildren(c); !none {
 				v.Fail(v.t, fmt.Sprintf("while another operator holds the Lease nothing is made for %s", c.Name), left)
 			}
 			v.hold(leases.Get, leases.Update, name, "")
 			v.asSpecifiedWithin(leasePatience, c)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			return errors.Join(asUsual(ctx, c), withdraw(ctx, herdOf(ctx)))
+			return errors.Join(restartWithDefaults(ctx, c), withdraw(ctx, herdOf(ctx)))
 		})).Feature()
 }
 

@@ -126,8 +126,8 @@ func gaugeValue(body, state string) (float64, bool) {
 // states are the conditions that the gauge counts, by the value of its label.
 var states = map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
 
-// counts returns how the gauge differs from the Lolcows. Empty: it does not.
-func (h *herd) counts(body string) (wrong string) {
+// wrongGauge returns how the gauge differs from the Lolcows. Empty: it does not.
+func (h *herd) wrongGauge(body string) (wrong string) {
 	for state, condition := range states {
 		is, exists := gaugeValue(body, state)
 		if want := h.count(condition); !exists || is != want {
@@ -190,7 +190,7 @@ func gauge() types.Feature {
 			cows := []*cow{v.create(v.herd.draw(paddock)), v.create(v.herd.draw(paddock))}
 			fine := v.create(v.herd.draw(paddock))
 			v.asSpecified(fine)
-			v.idle(fine) // its state differs from that of the others
+			v.scaleToZero(fine) // its state differs from that of the others
 			scrape := func() (int, string, error) { return scraped(token) }
 			follows := func(body string) string {
 				for _, c := range cows {
@@ -198,7 +198,7 @@ func gauge() types.Feature {
 						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name)
 					}
 				}
-				return v.herd.counts(body)
+				return v.herd.wrongGauge(body)
 			}
 			const expected = gaugeName + `{state="available|progressing|degraded"} ` +
 				"is the number of Lolcows whose condition is True, and no label has the name of one"
@@ -215,7 +215,7 @@ func gauge() types.Feature {
 			}
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			return errors.Join(asUsual(ctx, c), withdraw(ctx, herdOf(ctx)))
+			return errors.Join(restartWithDefaults(ctx, c), withdraw(ctx, herdOf(ctx)))
 		})).Feature()
 }
 

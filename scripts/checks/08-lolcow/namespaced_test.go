@@ -129,9 +129,9 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	}
 }
 
-// givesARole checks which rights the manifests grant: a Role with the operator's rights, bound to its account. They
+// grantsOnlyRole checks which rights the manifests grant: a Role with the operator's rights, bound to its account. They
 // must grant nothing for the whole cluster, except authenticating clients, which only a ClusterRole can allow.
-func (v visit) givesARole() {
+func (v visit) grantsOnlyRole() {
 	v.t.Helper()
 	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"
 	roles := map[string]rbacv1.ClusterRole{} // by kind and name: a Role has the same fields
@@ -181,7 +181,7 @@ const otherImage = "operator-labs/lolcow:v2"
 func namespaced() types.Feature {
 	var taken []rbacv1.ClusterRoleBinding
 	return features.New("one namespace is enough").
-		Assess("by the manifests for it", check.Assess(assess(visit.givesARole))).
+		Assess("by the manifests for it", check.Assess(assess(visit.grantsOnlyRole))).
 		Assess("with a Role there, and no right elsewhere", check.Assess(assess(func(v visit) {
 			account := v.account()
 			bindings, err := v.herd.Client.RbacV1().ClusterRoleBindings().List(v.ctx, metav1.ListOptions{})
@@ -223,7 +223,7 @@ func namespaced() types.Feature {
 			if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == otherImage }) {
 				v.Fail(v.t, "with --image="+otherImage+" the container has that image", "no container of the Deployment "+inside.Name+" has it")
 			}
-			if left, none := v.herd.left(outside); !none {
+			if left, none := v.herd.remainingChildren(outside); !none {
 				v.Fail(v.t, "a Lolcow of another namespace is not touched", left)
 			}
 			v.scrapes(fmt.Sprintf("with --namespace=%s the operator serves its metrics", paddock),

@@ -30,7 +30,7 @@ func othersFields() types.Feature {
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
 			replicas := int32(2 + v.herd.random.IntN(3)) //nolint:gosec // it is below 5
 			v.forbidden(c)
-			v.done(c, doneSoon) // its later writes respond to other clients
+			v.awaitDone(c, doneSoon) // its later writes respond to other clients
 			edited := v.Audit.Now()
 			_, err := deployments.Patch(v.ctx, deployment.Name, apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
 				metav1.PatchOptions{FieldManager: autoscaler}, "scale")

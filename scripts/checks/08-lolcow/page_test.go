@@ -119,7 +119,7 @@ func (v visit) sameFortune() {
 	c.greeting = ""
 	v.create(c)
 	v.asSpecified(c)
-	v.done(c, doneSoon)
+	v.awaitDone(c, doneSoon)
 	containers := func() []corev1.Container {
 		deployment, _ := v.herd.deployment(c)
 		return deployment.Spec.Template.Spec.Containers
@@ -179,8 +179,8 @@ func (v visit) restart() {
 	a, b, fresh := v.create(v.herd.draw(paddock)), v.create(v.herd.draw(paddock)), v.herd.draw(paddock)
 	lost := v.create(v.herd.draw(paddock))
 	v.asSpecified(c, a, b, lost)
-	v.idle(lost)
-	v.done(c, doneWindow)
+	v.scaleToZero(lost)
+	v.awaitDone(c, doneWindow)
 	since := v.Audit.Now()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	v.loseChildren(lost)
@@ -191,7 +191,7 @@ func (v visit) restart() {
 	v.create(fresh)
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-	v.started(began, a, b, fresh)
+	v.awaitStarted(began, a, b, fresh)
 	v.herd.restarted = &restarted{
 		since: since, cow: c, changed: []*cow{a, b, fresh, lost},
 		writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
@@ -200,9 +200,9 @@ func (v visit) restart() {
 	}
 }
 
-// idle makes another client scale a cow to no Pods. From then on nothing is wrong with the cow, even where a quota
-// forbids Pods. idle waits until Kubernetes has scaled it. Other checks test the operator's reaction.
-func (v visit) idle(c *cow) {
+// scaleToZero makes another client scale a cow to no Pods. From then on nothing is wrong with the cow, even where a
+// quota forbids Pods. scaleToZero waits until Kubernetes has scaled it. Other checks test the operator's reaction.
+func (v visit) scaleToZero(c *cow) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
 	refused := func() bool {
@@ -212,7 +212,7 @@ func (v visit) idle(c *cow) {
 	for wait := v.NewWait(turnPatience, 2*turnPatience); refused() && wait.Over(v.ctx) == ""; {
 		v.Pause(v.ctx, v.t, pagePoll/2)
 	}
-	v.done(c, doneSoon)
+	v.awaitDone(c, doneSoon)
 }
 
 // loseChildren deletes both children of a cow.
@@ -231,8 +231,8 @@ const (
 	doneSoon   = 100 * time.Millisecond
 )
 
-// done waits until the operator has finished with a cow. Other Lolcows may keep the operator busy.
-func (v visit) done(c *cow, window time.Duration) {
+// awaitDone waits until the operator has finished with a cow. Other Lolcows may keep the operator busy.
+func (v visit) awaitDone(c *cow, window time.Duration) {
 	v.t.Helper()
 	v.SettleAbout(v.ctx, v.t, window, func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
 }
@@ -240,10 +240,10 @@ func (v visit) done(c *cow, window time.Duration) {
 // turnPatience is how long an operator that has work to do may be silent after its start.
 const turnPatience = 5 * time.Second
 
-// started waits until a restarted operator has listed what it watches, has dealt with the changes in the meantime, and
-// is at rest. On a busy machine it is silent between its list and its first write. The check restart reports how it
+// awaitStarted waits until a restarted operator has listed what it watches, has dealt with the changes in the meantime,
+// and is at rest. On a busy machine it is silent between its list and its first write. The check restart reports how it
 // dealt with the changes.
-func (v visit) started(since audit.Mark, changed ...*cow) {
+func (v visit) awaitStarted(since audit.Mark, changed ...*cow) {
 	v.t.Helper()
 	v.Eventually(v.ctx, v.t, "the operator lists and watches again after its start", v.Audit.Changed, func() (string, bool) {
 		return "it has asked for no Lolcows", len(v.Audit.Since(since, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource)))) > 0

@@ -123,7 +123,7 @@ func (p *pendingCow) awaitHealthy(why string) {
 	p.conditions(p.cow, why, podPatience,
 		workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
 		workload.Wanted{Of: progressingType, Status: "False"})
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 }
 
 // record starts a recording.
@@ -144,7 +144,7 @@ func (p *pendingCow) record() {
 // neverDegraded fails if Degraded was ever True since the recording began, and not only at the end.
 func (p *pendingCow) neverDegraded(why string) {
 	p.t.Helper()
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 	p.awaitDegraded(why, "False")
 	if p.recording.Shows(degradedType, "True") {
 		p.Fail(p.t, why+": Degraded of "+p.Name+" stays False", "for a moment it was True")
@@ -156,7 +156,7 @@ func podStates() types.Feature {
 	return features.New("conditions follow the Pods").
 		Assess("and return when another client has edited them", check.Assess(assess(func(v visit) {
 			p = v.createPending()
-			v.strangers(p.cow)
+			v.createForeignPods(p.cow)
 			v.conditions(p.cow, "its Pod is not ready yet", podPatience, workload.Wanted{Of: availableType, Status: "False"},
 				workload.Wanted{Of: progressingType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
 			p.writePodStatuses(true)
@@ -239,7 +239,7 @@ func (p *pendingCow) edited() {
 			}
 			return unlike, unlike == ""
 		})
-		p.done(p.cow, doneSoon)
+		p.awaitDone(p.cow, doneSoon)
 	}
 }
 
@@ -274,12 +274,12 @@ func (p *pendingCow) stuck() {
 	p.EventuallyWithin(p.ctx, p.t, "the Deployment of "+p.Name+" has no available Pod", podPatience, p.herd.Changed, deployment)
 	p.conditions(p.cow, "its Pods are not ready", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 	p.record()
 	began := p.Audit.Now()
 	for n, reason := range []string{"ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"} {
 		p.writePodStatuses(false, pull(sidecar, reason, n+2))
-		p.done(p.cow, doneSoon)
+		p.awaitDone(p.cow, doneSoon)
 	}
 	p.awaitDegraded("the image of a container still can't be pulled", "True", missingImage)
 	if writes := p.recording.Writes(allTypes...); writes > mostSame {
@@ -292,7 +292,7 @@ func (p *pendingCow) stuck() {
 		p.writePodStatuses(false, workload.WaitingFor(sidecar, "CrashLoopBackOff", fmt.Sprintf("back-off %d", n), n+3))
 		p.awaitDegraded("a container ends with an error again and again", "True", sidecar)
 		p.writePodStatuses(false, workload.RunningAfter(sidecar, false, n+4))
-		p.done(p.cow, doneSoon)
+		p.awaitDone(p.cow, doneSoon)
 	}
 	p.awaitDegraded("a container ends with an error again and again, and runs for a moment", "True", sidecar)
 	starting := workload.WaitingFor(sidecar, "PodInitializing", "", 0)
@@ -300,7 +300,7 @@ func (p *pendingCow) stuck() {
 	p.awaitDegraded("the image of an init container can't be pulled", "True", sunscreenImage)
 	p.writePodStatuses(false, starting, workload.WaitingFor(initializer, "CrashLoopBackOff", "back-off", 4))
 	p.awaitDegraded("an init container ends with an error again and again", "True", initializer)
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 	if p.recording.Shows(degradedType, "False") {
 		p.Fail(p.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", p.Name), "for a moment it was False")
 	}
@@ -340,7 +340,7 @@ func (p *pendingCow) scaledToZero() {
 			return fmt.Sprintf("it has %s", workload.Counted(int(is.Replicas), "Pod")), is.Replicas == 0 && is.AvailableReplicas == 0
 		}
 	})
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 	p.conditions(p.cow, "another client has scaled the Deployment to 0, so that no Pod serves the page", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"})
 }
@@ -363,7 +363,7 @@ func (p *pendingCow) refused() {
 	ctx, cancel := context.WithTimeoutCause(p.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
 	defer cancel()
 	p.OK(p.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
-		_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, stranger(pendingNamespace, "probe", nil),
+		_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, foreignPod(pendingNamespace, "probe", nil),
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsForbidden(err) {
 			return "", nil
@@ -375,7 +375,7 @@ func (p *pendingCow) refused() {
 	p.asSpecified(p.cow)
 	p.conditions(p.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
 		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
-	p.done(p.cow, doneSoon)
+	p.awaitDone(p.cow, doneSoon)
 	if p.recording.Claims(progressingType, "False", p.object.GetGeneration()) {
 		p.Fail(p.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
 			"before a Pod has the new greeting", p.Name),
@@ -383,14 +383,14 @@ func (p *pendingCow) refused() {
 	}
 }
 
-// strangers creates Pods that do not belong to a Lolcow although they have one of its labels, or both in another
-// namespace. They can't pull their images.
-func (v visit) strangers(c *cow) {
+// createForeignPods creates Pods that do not belong to a Lolcow although they have one of its labels, or both in
+// another namespace. They can't pull their images.
+func (v visit) createForeignPods(c *cow) {
 	v.t.Helper()
 	for _, pod := range []*corev1.Pod{
-		stranger(meadow, "of-a-namesake", c.podLabels()),
-		stranger(pendingNamespace, "of-another-application", map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
-		stranger(pendingNamespace, "of-another-lolcow", map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
+		foreignPod(meadow, "of-a-namesake", c.podLabels()),
+		foreignPod(pendingNamespace, "of-another-application", map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
+		foreignPod(pendingNamespace, "of-another-lolcow", map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
 	} {
 		created, err := v.herd.Client.CoreV1().Pods(pod.Namespace).Create(v.ctx, pod, metav1.CreateOptions{})
 		v.OK(v.t, "making a Pod", err)
@@ -402,8 +402,8 @@ func (v visit) strangers(c *cow) {
 // unknownScheduler is the name of a scheduler that does not exist.
 const unknownScheduler = "lolcow-checks"
 
-// stranger returns a Pod that no node runs.
-func stranger(namespace, name string, labels map[string]string) *corev1.Pod {
+// foreignPod returns a Pod that no node runs.
+func foreignPod(namespace, name string, labels map[string]string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger-" + name, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}},
 		Spec: corev1.PodSpec{

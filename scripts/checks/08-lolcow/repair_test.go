@@ -40,7 +40,7 @@ func deletedChild() types.Feature {
 			for _, l := range losses {
 				v.asSpecified(l.cow)
 				v.forbidden(l.cow)
-				v.done(l.cow, doneWindow) // later requests respond to the deletion, not to the operator's own writes
+				v.awaitDone(l.cow, doneWindow) // later requests respond to the deletion, not to the operator's own writes
 				l.deployment, _ = v.herd.deployment(l.cow)
 				l.service, _ = v.herd.service(l.cow)
 			}
@@ -103,7 +103,7 @@ func (v visit) reverts(edits int, edit func(i int, c *cow) (what string, wrong f
 	cows := v.driftCows()
 	v.asSpecified(cows...)
 	for _, c := range cows {
-		v.done(c, doneSoon) // later requests respond to the edits
+		v.awaitDone(c, doneSoon) // later requests respond to the edits
 	}
 	what, wrong := make([]string, edits), make([]func() string, edits)
 	for n, i := range v.herd.random.Perm(edits) {

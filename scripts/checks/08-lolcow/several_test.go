@@ -55,7 +55,7 @@ func twoLolcows() types.Feature {
 			service, _ := v.herd.service(before)
 			v.remove(before)
 			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.ports.Draw()}
-			v.gone(before)
+			v.awaitGone(before)
 			v.create(again)
 			v.Settle(v.ctx, v.t)
 			v.notAdopted(again, deployment.UID, service.UID)

@@ -145,7 +145,7 @@ func (v visit) play(phases []phase) {
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 		}
 		for _, d := range p.actions {
-			v.does(d, cows, lost)
+			v.perform(d, cows, lost)
 		}
 		if p.away {
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
@@ -167,8 +167,8 @@ func (v visit) play(phases []phase) {
 	}
 }
 
-// does performs an action. In a shortened story its object may be missing. Then the action is skipped.
-func (v visit) does(d action, cows, lost map[string]*cow) {
+// perform performs an action. In a shortened story its object may be missing. Then the action is skipped.
+func (v visit) perform(d action, cows, lost map[string]*cow) {
 	v.t.Helper()
 	c := cows[d.name]
 	if d.do == create {
@@ -249,7 +249,7 @@ func story() types.Feature {
 func (v visit) checkStory(seed uint32) {
 	v.t.Helper()
 	phases := v.herd.drawStory(seed)
-	failure := v.tries(phases)
+	failure := v.playInEmptyNamespace(phases)
 	if failure == nil {
 		return
 	}
@@ -260,7 +260,7 @@ func (v visit) checkStory(seed uint32) {
 			if len(shorter) == 0 || time.Now().After(end) {
 				continue
 			}
-			if failed := v.tries(shorter); failed != nil {
+			if failed := v.playInEmptyNamespace(shorter); failed != nil {
 				phases, failure, again = shorter, failed, true
 				break
 			}
@@ -270,8 +270,8 @@ func (v visit) checkStory(seed uint32) {
 		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, describePhases(phases))}, failure.Evidence...)...)
 }
 
-// tries plays a story in an empty namespace.
-func (v visit) tries(phases []phase) *check.Failure {
+// playInEmptyNamespace plays a story in an empty namespace.
+func (v visit) playInEmptyNamespace(phases []phase) *check.Failure {
 	v.t.Helper()
 	failure := v.Try(v.ctx, v.t, "story", func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()

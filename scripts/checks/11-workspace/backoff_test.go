@@ -54,7 +54,7 @@ const sameAttempt = 50 * time.Millisecond
 
 func backsOff() e2etypes.Feature {
 	return feature("retries back off", "while the cloud throttles", func(v visit) {
-		v.arm(whole(faults.TooManyRequests)...)
+		v.arm(allRequests(faults.TooManyRequests)...)
 		o := v.createWanted("palm")
 		expected := fmt.Sprintf("while the cloud answers 429, the operator waits longer and longer: "+
 			"after at most %d attempts for %s or more", mostRetries, pause)
@@ -94,7 +94,7 @@ func (v visit) resets(o order) {
 	v.t.Helper()
 	v.ready("the instance of "+o.name+" runs", longPatience, o, metav1.ConditionTrue)
 	before := len(v.messagesOf(o))
-	v.arm(whole(faults.Reset)...)
+	v.arm(allRequests(faults.Reset)...)
 	v.began = time.Now()
 	v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`) // Other checks test whether it looks by itself.
 	const expected = "while the cloud resets each connection, the operator tries again, and Ready has the same message for the same error"

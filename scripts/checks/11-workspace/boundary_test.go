@@ -43,13 +43,13 @@ func everyBoundary() e2etypes.Feature {
 		v.Settle(v.ctx, v.t)
 		v.arm()
 		v.began = time.Now()
-		lives := []order{v.life("zelkova-0", "on a good day")}
-		writes, refused := v.written()
+		lives := []order{v.createAndDelete("zelkova-0", "on a good day")}
+		writes, refused := v.operatorWrites()
 		for again := 1; refused && again < mostLives; again++ {
 			v.arm()
 			v.began = time.Now()
-			lives = append(lives, v.life(fmt.Sprintf("zelkova-0-%d", again), "on a good day"))
-			writes, refused = v.written()
+			lives = append(lives, v.createAndDelete(fmt.Sprintf("zelkova-0-%d", again), "on a good day"))
+			writes, refused = v.operatorWrites()
 		}
 		boundaries := []boundary{{faults.KillBefore, 1, writes[0]}}
 		for i, what := range writes {
@@ -59,8 +59,8 @@ func everyBoundary() e2etypes.Feature {
 			for again := range mostLives {
 				v.arm(faults.Fault{Kind: at.kind, Class: faults.Write, At: at.number}) // waits for the kill before
 				v.began = time.Now()
-				lives = append(lives, v.life(fmt.Sprintf("zelkova-%d-%d", i+1, again), "killed "+at.String()))
-				if lived, _ := v.written(); len(lived) >= at.number && slices.Equal(lived[:at.number], writes[:at.number]) {
+				lives = append(lives, v.createAndDelete(fmt.Sprintf("zelkova-%d-%d", i+1, again), "killed "+at.String()))
+				if lived, _ := v.operatorWrites(); len(lived) >= at.number && slices.Equal(lived[:at.number], writes[:at.number]) {
 					break
 				}
 			}
@@ -82,9 +82,9 @@ func everyBoundary() e2etypes.Feature {
 // mostLives is how often a boundary is tried at most, for an operator whose writes differ between lives.
 const mostLives = 3
 
-// written returns the operator's writes since the beginning of the check's last life, in order, and whether one of them
-// was refused.
-func (v visit) written() (writes []string, refused bool) {
+// operatorWrites returns the operator's writes since the beginning of the check's last life, in order, and whether one
+// of them was refused.
+func (v visit) operatorWrites() (writes []string, refused bool) {
 	v.t.Helper()
 	for _, e := range v.log() {
 		if e.Number > 0 && e.Class() == faults.Write {
@@ -106,9 +106,9 @@ func describe(e faults.Entry) string {
 	return e.Verb + " " + e.Resource
 }
 
-// life creates a CloudInstance, and deletes it until it is gone. Whatever happens to the operator, there is one
-// instance, and then none.
-func (v visit) life(name, when string) order {
+// createAndDelete creates a CloudInstance, and deletes it until it is gone. Whatever happens to the operator, there is
+// one instance, and then none.
+func (v visit) createAndDelete(name, when string) order {
 	v.t.Helper()
 	o := v.createWanted(name)
 	launched := "one instance is launched for an object, and it runs, when the operator is " + when

@@ -49,9 +49,9 @@ func (v visit) collect(o order) {
 	}
 }
 
-// setFree does the garbage collector's work for a deletion that orphans the children: it removes the owner reference
-// from them, and then its finalizer from the object.
-func (v visit) setFree(o order) {
+// orphanChildren does the garbage collector's work for a deletion that orphans the children: it removes the owner
+// reference from them, and then its finalizer from the object.
+func (v visit) orphanChildren(o order) {
 	v.t.Helper()
 	v.edit(v.notes, "taking its owner from the Workspace "+o.name, o.name, func(notes *unstructured.Unstructured) bool {
 		owned := ownedBy(notes, o)
@@ -101,7 +101,7 @@ func foreground() e2etypes.Feature {
 	return feature("deleted in the foreground", "and nothing is left", func(v visit) {
 		v.bootsAtOnce()
 		down, paused := v.runs("walnut"), v.runs("wattle")
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		v.cascade(down, metav1.DeletePropagationForeground)
 		v.collect(down)
 		v.awaitDeletion(down)
@@ -155,7 +155,7 @@ func orphan() e2etypes.Feature {
 		o := v.runs("yellowwood")
 		v.kill()
 		v.cascade(o, metav1.DeletePropagationOrphan)
-		v.setFree(o)
+		v.orphanChildren(o)
 		v.start()
 		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it goes, " +
 			"although its Workspace has no owner any more"
@@ -189,7 +189,7 @@ func noAnswer() e2etypes.Feature {
 			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name), longPatience, next, 1)
 			v.ready(next.name+" gets its instance", longPatience, next, metav1.ConditionTrue)
 			if late == nil {
-				late = v.blamed(other, next)
+				late = v.wronglyUnavailable(other, next)
 			}
 			v.hasOne("when the cloud answers again, "+stuck.name+" gets its instance", longPatience, stuck, 1)
 			if late == nil {
@@ -201,9 +201,9 @@ func noAnswer() e2etypes.Feature {
 	})
 }
 
-// blamed returns an error if an object reports that the cloud is unavailable, although only a request for another
-// object had no answer.
-func (v visit) blamed(all ...order) error {
+// wronglyUnavailable returns an error if an object reports that the cloud is unavailable, although only a request for
+// another object had no answer.
+func (v visit) wronglyUnavailable(all ...order) error {
 	for _, o := range all {
 		if slices.Contains(v.reasonsOf(o), cloudDown) {
 			return fmt.Errorf("the reason of Ready of %s was %s, although only a request for another object had no answer", o.name, cloudDown)

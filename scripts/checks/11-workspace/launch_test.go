@@ -29,7 +29,7 @@ func launched() e2etypes.Feature {
 		}
 		// Other instances are different, and the first one stays.
 		const too = "for birch an instance is launched, too, and for an object with the longest name and image that there can be"
-		birch, longest := v.createWanted("birch"), v.longest()
+		birch, longest := v.createWanted("birch"), v.createLongestName()
 		v.hasOne(too, patience, birch, 1)
 		if large := v.hasOne(too, patience, longest, 1); large.Type != "large" {
 			v.fail("for an object with the longest name a large instance is launched, as its spec says", "it is "+large.Type)
@@ -46,8 +46,8 @@ const (
 	longestImage = 200
 )
 
-// longest creates a CloudInstance with the longest name and image that there can be.
-func (v visit) longest() order {
+// createLongestName creates a CloudInstance with the longest name and image that there can be.
+func (v visit) createLongestName() order {
 	v.t.Helper()
 	const part = "birch-with-a-name-that-does-not-fit-into-the-value-of-a-label."
 	image := fmt.Sprintf("registry.example.com:5000/team_a/%d", time.Now().UnixNano())
@@ -186,7 +186,7 @@ func statusReported() e2etypes.Feature {
 		one := v.hasOne("fir gets one instance", patience, o, 1)
 		v.statusShows("the instance of fir runs", patience, o, one)
 		v.ready("the instance of fir runs", patience, o, metav1.ConditionTrue)
-		v.arm(whole(faults.Unavailable)...)
+		v.arm(allRequests(faults.Unavailable)...)
 		other := v.createWanted("hazel")
 		v.ready("while the cloud answers 503", patience, other, metav1.ConditionFalse)
 		const down = "while the cloud answers 503, the reason of Ready is " + cloudDown
@@ -198,7 +198,7 @@ func statusReported() e2etypes.Feature {
 		v.ready("when the cloud answers again", longPatience, other, metav1.ConditionTrue)
 		v.bootsAtOnce()
 		// The operator determines which of its writes meets the fault for the Workspace.
-		for _, fault := range apiFails() {
+		for _, fault := range apiFaults() {
 			v.arm(fault)
 			refused := v.createWanted(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
 			// If it never gets its instance, every-boundary reports that.
@@ -220,8 +220,8 @@ func statusReported() e2etypes.Feature {
 	})
 }
 
-// apiFails returns faults of the API server at one of the operator's first requests for an object.
-func apiFails() (all []faults.Fault) {
+// apiFaults returns faults of the API server at one of the operator's first requests for an object.
+func apiFaults() (all []faults.Fault) {
 	for _, kind := range []faults.Kind{faults.Conflict, faults.LostAnswer} {
 		for at := 1; at <= firstWrites; at++ {
 			all = append(all, faults.Fault{Kind: kind, Class: faults.Write, Service: faults.API, At: at})
@@ -265,7 +265,7 @@ func namesake() e2etypes.Feature {
 		})
 		v.atMost("of two CloudInstances holly, one after the other, each has one instance", first, 1)
 		v.inOtherNamespace(second)
-		v.leftOver()
+		v.forceDeleted()
 	})
 }
 

@@ -70,10 +70,10 @@ func (v visit) inOtherNamespace(original order) {
 	v.records(stays, patience, original, v.running(original)[0])
 }
 
-// leftOver checks objects that were removed by force while their instances ran: a user has removed the finalizers.
+// forceDeleted checks objects that were removed by force while their instances ran: a user has removed the finalizers.
 // Their Workspaces, which the garbage collector then deletes, are the only records of these instances, or of their
 // launches.
-func (v visit) leftOver() {
+func (v visit) forceDeleted() {
 	v.t.Helper()
 	firsts := []order{v.runs("hornbeam"), v.runs("horsetail")}
 	for _, o := range firsts {

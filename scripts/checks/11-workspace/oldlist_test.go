@@ -117,7 +117,7 @@ func oldList(v visit) {
 		if len(v.running(gone)) > 0 {
 			v.fail(expected, v.launchedInstances(gone))
 		}
-		v.leavesNone(gone)
+		v.awaitWorkspaceGone(gone)
 	}
 	v.ready("whitebeam still has its instance", longPatience, fresh, metav1.ConditionTrue)
 	const kept = "whitebeam keeps the finalizer " + otherFinalizer + " of another controller, " +

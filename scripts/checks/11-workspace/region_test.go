@@ -104,7 +104,7 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 	if !cache.WaitForCacheSync(syncing.Done(), r.informer.HasSynced) {
 		return nil, fmt.Errorf("watching CloudInstances: the API server has not listed them within %s: does it serve %s?", syncTimeout, resource)
 	}
-	return r, r.cloud.Set(ctx, usual())
+	return r, r.cloud.Set(ctx, defaultSettings())
 }
 
 func (r *region) notify() {
@@ -183,7 +183,7 @@ func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 // that its own cache is up to date, which takes up to 100 ms. Running instances stay in the cloud, because they belong
 // to objects that no later check knows.
 func (r *region) empty(ctx context.Context) error {
-	settings := r.cloud.Set(ctx, usual())
+	settings := r.cloud.Set(ctx, defaultSettings())
 	var removed error
 	for _, name := range r.created {
 		removed = errors.Join(removed, remove(ctx, r.objects, name), remove(ctx, r.notes, name))

@@ -333,12 +333,12 @@ func (v visit) disappearsWhile(expected string, patience time.Duration, o order,
 		}
 		return o.name + " is still there, though nothing runs for it", !exists
 	})
-	v.leavesNone(o)
+	v.awaitWorkspaceGone(o)
 }
 
-// leavesNone waits until the Workspace of a deleted object is gone, or only the garbage collector has to delete it,
-// which a finalizer of the operator would prevent forever.
-func (v visit) leavesNone(o order) {
+// awaitWorkspaceGone waits until the Workspace of a deleted object is gone, or only the garbage collector has to delete
+// it, which a finalizer of the operator would prevent forever.
+func (v visit) awaitWorkspaceGone(o order) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, or the CloudInstance is its owner and nothing holds it", o.name), patience,
 		func() (string, bool) {
@@ -367,8 +367,8 @@ func (v visit) disarm() {
 	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 }
 
-// whole returns faults of this kind for all requests to the cloud.
-func whole(kind faults.Kind) []faults.Fault {
+// allRequests returns faults of this kind for all requests to the cloud.
+func allRequests(kind faults.Kind) []faults.Fault {
 	return []faults.Fault{
 		{Kind: kind, Class: faults.Write, Service: cloud.Service},
 		{Kind: kind, Class: faults.Read, Service: cloud.Service},
@@ -385,9 +385,9 @@ func (v visit) start() {
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 }
 
-// usual returns the cloud's usual settings: its answers are never out of date, unless a check wants that. Otherwise it
-// would depend on chance which check finds an operator that can't handle it.
-func usual() cloud.Settings {
+// defaultSettings returns the cloud's usual settings: its answers are never out of date, unless a check wants that.
+// Otherwise it would depend on chance which check finds an operator that can't handle it.
+func defaultSettings() cloud.Settings {
 	settings := cloud.Defaults()
 	settings.Lag = metav1.Duration{}
 	return settings
@@ -396,7 +396,7 @@ func usual() cloud.Settings {
 // set changes the cloud's settings, until the check ends.
 func (v visit) set(change func(*cloud.Settings)) {
 	v.t.Helper()
-	settings := usual()
+	settings := defaultSettings()
 	change(&settings)
 	v.OK(v.t, "changing the cloud's settings", v.cloud.Set(v.ctx, settings))
 }

@@ -151,7 +151,7 @@ func (d *draw) story() Story {
 
 	// Bystanders: one icecream each for some flavours, and at most three for others.
 	crowd := d.each(d.fresh(2), crowded)
-	first, next := d.apart(3, 9)
+	first, next := d.orderedNames(3, 9)
 	fulls, waiters := d.each(first, full), d.each(next[:3], waiting)
 	chained, links, last := d.chain(full, next[3:])
 	mover := d.create(d.fresh(1)[0], fading)
@@ -280,9 +280,9 @@ func (d *draw) chain(full string, names []string) (opening, changes []Action, la
 	return opening, changes, d.create(names[0], c)
 }
 
-// apart returns two lists of names that no icecream has had. The names of the second list sort after those of the
-// first.
-func (d *draw) apart(first, second int) (a, b []string) {
+// orderedNames returns two lists of names that no icecream has had. The names of the second list sort after those of
+// the first.
+func (d *draw) orderedNames(first, second int) (a, b []string) {
 	all := d.ascending(first + second)
 	return shuffled(d, all[:first]), shuffled(d, all[first:])
 }
