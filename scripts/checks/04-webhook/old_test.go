@@ -122,7 +122,8 @@ func (v visit) release(orders []order.Order) {
 	v.t.Helper()
 	for _, order := range orders {
 		what := "the finalizer of " + order.Name + ", which is being deleted"
-		v.want(what+", can be removed", admission.Accepted, "removing "+what, v.ask(change(persisted, order.Name, `{"metadata":{"finalizers":null}}`)))
+		v.want(what+", can be removed", admission.Accepted, "removing "+what,
+			v.ask(change(persisted, order.Name, `{"metadata":{"finalizers":null}}`)))
 	}
 }
 

@@ -72,8 +72,8 @@ func (v visit) keepsDeployment(c *cow) {
 	hasDeployment("it was deleted by hand", deployment.UID)
 }
 
-// trouble is a write that the API server answers with an error.
-type trouble struct {
+// failedWrite is a write that the API server answers with an error.
+type failedWrite struct {
 	what     string
 	resource string
 	answer   workload.Answer
@@ -86,7 +86,7 @@ type trouble struct {
 func errorReported() types.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
-			troubles := []*trouble{
+			failedWrites := []*failedWrite{
 				{what: "500 when the Service is created", resource: "services", answer: workload.InternalError},
 				{what: "503 when the Deployment is created", resource: "deployments", answer: workload.Unavailable},
 				{
@@ -99,9 +99,9 @@ func errorReported() types.Feature {
 				},
 				{what: "409, without a reason, when the Service is created", resource: "services", answer: workload.NoConflict},
 			}
-			byName := map[string]*trouble{}
+			byName := map[string]*failedWrite{}
 			var all, before []*cow
-			for _, one := range troubles {
+			for _, one := range failedWrites {
 				one.cow = v.herd.draw(stable)
 				byName[one.cow.Name] = one
 				all = append(all, one.cow)
@@ -119,14 +119,14 @@ func errorReported() types.Feature {
 				})
 			v.OK(v.t, "registering a webhook", err)
 			defer end()
-			for _, one := range troubles {
+			for _, one := range failedWrites {
 				if one.change != nil {
 					one.change(v, one.cow)
 				} else {
 					v.create(one.cow)
 				}
 			}
-			for _, one := range troubles {
+			for _, one := range failedWrites {
 				wanted := []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{workload.DownName}}}
 				if one.change == nil {
 					wanted = append(wanted, workload.Wanted{Of: availableType, Status: "False"})

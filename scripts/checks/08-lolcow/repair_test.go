@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// loss is a deletion of some children of a cow by a user.
-type loss struct {
+// childDeletion is a deletion of some children of a cow by a user.
+type childDeletion struct {
 	cow        *cow
 	deletes    []string // Deployment, Service
 	deployment appsv1.Deployment
@@ -33,18 +33,18 @@ func deletedChild() types.Feature {
 	return features.New("a child that is deleted is made again").
 		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
 			v.prepare()
-			var losses []*loss
+			var deletions []*childDeletion
 			for i, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
-				losses = append(losses, &loss{cow: v.driftCows()[i], deletes: deletes})
+				deletions = append(deletions, &childDeletion{cow: v.driftCows()[i], deletes: deletes})
 			}
-			for _, l := range losses {
+			for _, l := range deletions {
 				v.asSpecified(l.cow)
 				v.forbidden(l.cow)
 				v.awaitDone(l.cow, doneWindow) // later requests respond to the deletion, not to the operator's own writes
 				l.deployment, _ = v.herd.deployment(l.cow)
 				l.service, _ = v.herd.service(l.cow)
 			}
-			for _, l := range losses {
+			for _, l := range deletions {
 				if slices.Contains(l.deletes, "Deployment") {
 					v.OK(v.t, "deleting the Deployment",
 						v.herd.Client.AppsV1().Deployments(l.cow.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
@@ -54,7 +54,7 @@ func deletedChild() types.Feature {
 						v.herd.Client.CoreV1().Services(l.cow.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
 				}
 			}
-			for _, l := range losses {
+			for _, l := range deletions {
 				v.recreated(l)
 			}
 		}))).Feature()
@@ -70,7 +70,7 @@ func (v visit) forbidden(c *cow) {
 	})
 }
 
-func (v visit) recreated(l *loss) {
+func (v visit) recreated(l *childDeletion) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.cow.Name)
 	v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {

@@ -19,11 +19,11 @@ import (
 func portTaken() frameworktypes.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("and tried again later and later", check.Assess(assess(func(v visit) {
-			s := v.town.squatted
-			v.town.squatted = nil // if the check fails, no other check depends on it
+			s := v.town.occupation
+			v.town.occupation = nil // if the check fails, no other check depends on it
 			if s == nil {
 				var err error
-				s, err = v.town.squat(v.ctx, v.Suite)
+				s, err = v.town.occupy(v.ctx, v.Suite)
 				v.OK(v.t, "making a WebApp whose port is taken", err)
 			}
 			v.BeganAt(s.Since)
@@ -44,7 +44,7 @@ func portTaken() frameworktypes.Feature {
 				v.Fail(v.t, fmt.Sprintf("while port %d is taken and nothing changes, "+
 					"the operator does not write the status of %s again", s.port, s.Name), s.changed)
 			}
-			v.town.squatted = s
+			v.town.occupation = s
 		}))).Feature()
 }
 
@@ -53,11 +53,11 @@ func portTaken() frameworktypes.Feature {
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when its port is free, and when a quota is raised", check.Assess(assess(func(v visit) {
-			s := v.town.squatted
+			s := v.town.occupation
 			if s == nil {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
 			}
-			v.town.squatted = nil // whatever the result is, no other check needs it
+			v.town.occupation = nil // whatever the result is, no other check needs it
 			v.BeganAt(s.Freed)
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
@@ -109,8 +109,8 @@ func portRange() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// trouble is a write that the API server answers with an error.
-type trouble struct {
+// failedWrite is a write that the API server answers with an error.
+type failedWrite struct {
 	app    *app
 	what   string
 	kind   string // the written resource
@@ -125,7 +125,7 @@ type trouble struct {
 func errorReported() frameworktypes.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
-			troubles := []*trouble{
+			failedWrites := []*failedWrite{
 				{what: "500 when the Service is created", kind: "services", answer: workload.InternalError},
 				{what: "503 when the Deployment is created", kind: "deployments", answer: workload.Unavailable},
 				{
@@ -139,8 +139,8 @@ func errorReported() frameworktypes.Feature {
 				{what: "409, without a reason, when the Service is created", kind: "services", answer: workload.NoConflict},
 			}
 			var all []*app
-			byName := map[string]*trouble{}
-			for _, one := range troubles {
+			byName := map[string]*failedWrite{}
+			for _, one := range failedWrites {
 				if one.app = v.town.draw(plans); one.change != nil {
 					v.create(one.app)
 					v.asSpecified(one.app)
@@ -156,14 +156,14 @@ func errorReported() frameworktypes.Feature {
 				})
 			v.OK(v.t, "registering a webhook", err)
 			defer end()
-			for _, one := range troubles {
+			for _, one := range failedWrites {
 				if one.change == nil {
 					v.create(one.app)
 				} else {
 					one.change(one.app)
 				}
 			}
-			for _, one := range troubles {
+			for _, one := range failedWrites {
 				v.conditions(one.app, "the API server answers with "+one.what,
 					workload.Wanted{Of: degradedType, Status: "True", Mentions: append(one.mentions, workload.DownName)},
 					workload.Wanted{Of: availableType, Status: "False"})

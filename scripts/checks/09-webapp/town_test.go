@@ -58,20 +58,20 @@ type town struct {
 	// and Owners is nil.
 	resources []metav1.APIResource
 	names     int
-	// first is a WebApp with a running Pod, and squatted is one whose port is taken. They are created before the first
+	// first is a WebApp with a running Pod, and occupation is one whose port is taken. They are created before the first
 	// check, because they need time, and stay until they have been checked. Nil: there is none.
-	first    *app
-	squatted *squat
+	first      *app
+	occupation *occupation
 	// raised is a WebApp whose Deployment a quota forbade. The quota has been raised since.
 	raised *app
-	// veterans are WebApps from before the upgrade, and upgraded means that the upgrade has started: from then on each
+	// storedApps are WebApps from before the upgrade, and upgraded means that the upgrade has started: from then on each
 	// version has to be converted.
-	veterans []veteran
-	upgraded bool
+	storedApps []storedApp
+	upgraded   bool
 }
 
-// squat is a WebApp whose node port is taken by another Service for a while.
-type squat struct {
+// occupation is a WebApp whose node port is taken by another Service for a while.
+type occupation struct {
 	*workload.Occupation
 	*app
 
@@ -129,7 +129,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 			t.first = first
 		}
 	}
-	t.squatted, _ = t.squat(ctx, suite)
+	t.occupation, _ = t.occupy(ctx, suite)
 	return t, nil
 }
 
@@ -144,9 +144,9 @@ func (t *town) lag() time.Duration {
 	return t.Lag()
 }
 
-// squat creates a WebApp whose node port another Service has.
-func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
-	s = &squat{app: t.draw(suburb)}
+// occupy creates a WebApp whose node port another Service has.
+func (t *town) occupy(ctx context.Context, suite *check.Suite) (s *occupation, err error) {
+	s = &occupation{app: t.draw(suburb)}
 	taken := []workload.Wanted{
 		{Of: degradedType, Status: "True", Mentions: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"},
 	}
@@ -168,7 +168,7 @@ const (
 
 // tryAgain labels a WebApp that the operator has reported some seconds ago, and records its status after the next try.
 // The label triggers most operators, and others retry by themselves.
-func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all bool, err error) {
+func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *occupation) (all bool, err error) {
 	if s.labelled == nil {
 		deployment, exists := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
 		object, ownerExists := t.Get(s.NamespacedName)
@@ -263,7 +263,7 @@ func (a *app) in(version schema.GroupVersionResource) *unstructured.Unstructured
 // kept reports whether an object belongs to a WebApp that later checks need.
 func (t *town) kept(name types.NamespacedName) bool {
 	return t.first != nil && name == t.first.NamespacedName ||
-		t.squatted != nil && (name == t.squatted.NamespacedName || name == t.squatted.Squatter) ||
+		t.occupation != nil && (name == t.occupation.NamespacedName || name == t.occupation.Squatter) ||
 		t.raised != nil && name == t.raised.NamespacedName
 }
 

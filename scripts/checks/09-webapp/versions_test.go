@@ -37,15 +37,15 @@ const definitionName = "webapps.apps.lva.io"
 
 // These constants are how many WebApps exist before the upgrade, and how many are drawn for the round trip.
 const (
-	veteranCount = 4
-	draws        = 10
+	storedAppCount = 4
+	draws          = 10
 )
 
 // migrationBegins is how long the check waits for the first write of a migration.
 const migrationBegins = 2 * time.Second
 
-// veteran is a WebApp that was stored before the upgrade, with its resource version at that time.
-type veteran struct {
+// storedApp is a WebApp that was stored before the upgrade, with its resource version at that time.
+type storedApp struct {
 	*app
 	resourceVersion string
 }
@@ -147,12 +147,12 @@ func (v visit) stored() (storage string, served, storedVersions []string) {
 func twoVersions() frameworktypes.Feature {
 	return features.New("two versions").
 		Assess("of objects that were there before", check.Assess(assess(func(v visit) {
-			for range veteranCount {
-				v.town.veterans = append(v.town.veterans, veteran{app: v.planned()})
+			for range storedAppCount {
+				v.town.storedApps = append(v.town.storedApps, storedApp{app: v.planned()})
 			}
 			v.Settle(v.ctx, v.t)
-			for i, old := range v.town.veterans {
-				v.town.veterans[i].resourceVersion = v.read(webapps, old.NamespacedName).GetResourceVersion()
+			for i, old := range v.town.storedApps {
+				v.town.storedApps[i].resourceVersion = v.read(webapps, old.NamespacedName).GetResourceVersion()
 			}
 			v.town.upgraded = true
 			end, refused := v.refusedMigration()
@@ -164,7 +164,7 @@ func twoVersions() frameworktypes.Feature {
 					fmt.Sprintf("it serves %s, and stores %s", strings.Join(served, " and "), storage))
 			}
 			v.validates(newer)
-			for _, old := range v.town.veterans {
+			for _, old := range v.town.storedApps {
 				v.sameScale(old.app)
 				for _, in := range []schema.GroupVersionResource{newer, webapps} {
 					object := v.read(in, old.NamespacedName)
@@ -272,7 +272,7 @@ func migrated() frameworktypes.Feature {
 				}
 				return ""
 			})
-			for _, old := range v.town.veterans {
+			for _, old := range v.town.storedApps {
 				object, err := v.get(newer, old.NamespacedName)
 				if apierrors.IsNotFound(err) {
 					v.Fail(v.t, old.Name+", which was stored before the upgrade, is still there", "it is gone")

@@ -24,37 +24,37 @@ func (v visit) namesForeign() {
 	imports := v.create("snowbell", map[string]any{"instanceID": v.instances(own)[0].ID})
 	imports.image = own.image
 	v.ready("snowbell imports its instance", longPatience, imports, metav1.ConditionTrue)
-	type forgery struct{ victim, other order }
-	forged := []forgery{{v.runs("silverbell"), untagged}, {v.runs("stewartia"), tagged}, {imports, untagged}}
-	alive := []forgery{{v.runs("sweetbay"), untagged}, {v.runs("sweetgum"), tagged}}
+	type forgedWorkspace struct{ owner, other order }
+	forged := []forgedWorkspace{{v.runs("silverbell"), untagged}, {v.runs("stewartia"), tagged}, {imports, untagged}}
+	alive := []forgedWorkspace{{v.runs("sweetbay"), untagged}, {v.runs("sweetgum"), tagged}}
 	v.kill()
 	for _, f := range append(slices.Clone(forged), alive...) {
-		v.writeWorkspace(f.victim, v.instances(f.other)[0].ID)
+		v.writeWorkspace(f.owner, v.instances(f.other)[0].ID)
 	}
 	for _, f := range forged {
-		v.delete(f.victim)
+		v.delete(f.owner)
 	}
 	for _, f := range alive {
-		v.change(f.victim, `{"status":null}`, "status") // Any later status was written by the operator.
+		v.change(f.owner, `{"status":null}`, "status") // Any later status was written by the operator.
 	}
 	v.start()
 	for _, f := range alive {
-		v.namesItsOwn(f.victim, f.other)
-		v.delete(f.victim)
+		v.namesItsOwn(f.owner, f.other)
+		v.delete(f.owner)
 	}
 	forged = append(forged, alive...)
 	for _, f := range forged {
 		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of another owner: "+
-			"its own ends before it is gone, or its Ready is False", f.victim.name)
+			"its own ends before it is gone, or its Ready is False", f.owner.name)
 		v.until(expected, longPatience, func() (string, bool) {
 			v.untouched(f.other)
-			return v.goneOrUnready(expected, f.victim)
+			return v.goneOrUnready(expected, f.owner)
 		})
 	}
 	for _, f := range forged {
-		v.writeWorkspace(f.victim, v.instances(f.victim)[0].ID)
-		corrected := f.victim.name + ", which is being deleted, is gone soon after its Workspace names its own instance again"
-		v.disappears(corrected, longPatience, f.victim)
+		v.writeWorkspace(f.owner, v.instances(f.owner)[0].ID)
+		corrected := f.owner.name + ", which is being deleted, is gone soon after its Workspace names its own instance again"
+		v.disappears(corrected, longPatience, f.owner)
 		v.untouched(f.other)
 	}
 }
