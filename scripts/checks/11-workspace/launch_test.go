@@ -202,7 +202,7 @@ func statusReported() e2etypes.Feature {
 			v.arm(fault)
 			refused := v.createWanted(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
 			// If it never gets its instance, every-boundary reports that.
-			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, glance) {
+			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, pollInterval) {
 				if now, exists := v.find(refused); exists {
 					if c := conditionOf(now); c != nil && c.Status == metav1.ConditionTrue {
 						break

@@ -101,7 +101,7 @@ func oldList(v visit) {
 		return true
 	}
 	for time.Since(started) < longPatience && !known() {
-		v.Pause(v.ctx, v.t, glance)
+		v.Pause(v.ctx, v.t, pollInterval)
 	}
 	v.disarm() // now the events arrive
 	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
@@ -141,6 +141,6 @@ func (v visit) endsUnrecorded(o order) {
 		return slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Injected && e.Name == o.name })
 	}
 	for began := time.Now(); time.Since(began) < longPatience && (len(v.running(o)) > 0 || !refused()); {
-		v.Pause(v.ctx, v.t, glance)
+		v.Pause(v.ctx, v.t, pollInterval)
 	}
 }

@@ -41,8 +41,8 @@ const (
 	usualDeadline = 9 * time.Second
 )
 
-// glance is the interval at which a check reads the cloud, which sends no events.
-const glance = 15 * time.Millisecond
+// pollInterval is the interval at which a check reads the cloud, which sends no events.
+const pollInterval = 15 * time.Millisecond
 
 // syncTimeout limits the first list, which takes some milliseconds.
 const syncTimeout = 10 * time.Second

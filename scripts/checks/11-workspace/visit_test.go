@@ -56,7 +56,7 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	v.Poll(v.ctx, glance, v.NewWait(patience, max(usualDeadline, 2*patience)), v.nextChange, look, func(observed string) {
+	v.Poll(v.ctx, pollInterval, v.NewWait(patience, max(usualDeadline, 2*patience)), v.nextChange, look, func(observed string) {
 		v.t.Helper()
 		v.fail(expected, observed)
 	})
