@@ -21,7 +21,7 @@ const drawn = draw(
 );
 
 // A slide shows a diagram as a picture of the height that is left on it.
-const diagrams = ({ marpit }) => (md) => {
+const diagrams = (md) => {
   const { fence } = md.renderer.rules;
   md.renderer.rules.fence = (tokens, index, ...rest) => {
     const token = tokens[index];
@@ -33,7 +33,7 @@ const diagrams = ({ marpit }) => (md) => {
 export default {
   themeSet: ["theme.css"],
   html: true,
-  engine: ({ marp }) => marp.use(diagrams(marp)),
+  engine: ({ marp }) => marp.use(diagrams),
   options: {
     // Marp would replace emoji by pictures of another host, and set formulas.
     emoji: { shortcode: false, unicode: false },
