@@ -116,9 +116,10 @@ func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deplo
 
 // wait waits until a certificate is issued.
 func (c *certManager) wait(ctx context.Context, target Target, namespace string, report func(string)) error {
-	if err := waitReady(ctx, target, namespace, c.patience, "cert-manager", report, func(ctx context.Context) (string, error) {
-		return certManagerObjection(ctx, target, namespace)
-	}); err != nil {
+	if err := waitReady(ctx, target, namespace, c.patience, "cert-manager", report,
+		func(ctx context.Context) (string, error) {
+			return certManagerObjection(ctx, target, namespace)
+		}); err != nil {
 		return err
 	}
 	return c.testIssuance(ctx, target, namespace, report)
@@ -176,7 +177,9 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 }
 
 // testIssuance requests a certificate, waits until it is issued, and removes it.
-func (c *certManager) testIssuance(ctx context.Context, target Target, namespace string, report func(string)) (err error) {
+func (c *certManager) testIssuance(
+	ctx context.Context, target Target, namespace string, report func(string),
+) (err error) {
 	objects, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return err
@@ -195,13 +198,14 @@ func (c *certManager) testIssuance(ctx context.Context, target Target, namespace
 			return fmt.Errorf("requesting a certificate from cert-manager: %w", err)
 		}
 	}
-	return waitReady(ctx, target, namespace, c.patience, "a certificate of cert-manager's", report, func(ctx context.Context) (string, error) {
-		issued, err := objects.Resource(certificateKind).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
-		return certificateObjection(issued), nil
-	})
+	return waitReady(ctx, target, namespace, c.patience, "a certificate of cert-manager's", report,
+		func(ctx context.Context) (string, error) {
+			issued, err := objects.Resource(certificateKind).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			return certificateObjection(issued), nil
+		})
 }
 
 // removeProofs removes everything that proofs left in a namespace.

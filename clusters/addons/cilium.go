@@ -108,9 +108,10 @@ func readValues(names ...string) (map[string]any, error) {
 
 // wait waits until the network works.
 func (c *cilium) wait(ctx context.Context, target Target, report func(string)) error {
-	return waitReady(ctx, target, ciliumNamespace, c.patience, "Cilium", report, func(ctx context.Context) (string, error) {
-		return ciliumObjection(ctx, target)
-	})
+	return waitReady(ctx, target, ciliumNamespace, c.patience, "Cilium", report,
+		func(ctx context.Context) (string, error) {
+			return ciliumObjection(ctx, target)
+		})
 }
 
 // ciliumObjection reports what is missing until Cilium is usable: every agent and the operator ready, a CiliumNode with
@@ -127,7 +128,8 @@ func ciliumObjection(ctx context.Context, target Target) (string, error) {
 	if len(nodes.Items) == 0 {
 		return "no node has joined the cluster", nil
 	}
-	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
+	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
 	if err != nil {
 		return "", err
 	}
@@ -137,9 +139,12 @@ func ciliumObjection(ctx context.Context, target Target) (string, error) {
 	if len(agents.Items) == 0 {
 		return "its agents' DaemonSet is not there", nil
 	}
-	if set := agents.Items[0]; set.Status.ObservedGeneration < set.Generation || int(set.Status.DesiredNumberScheduled) < len(nodes.Items) ||
-		set.Status.UpdatedNumberScheduled < set.Status.DesiredNumberScheduled || set.Status.NumberReady < set.Status.DesiredNumberScheduled {
-		return fmt.Sprintf("%d of %d agents are ready", min(set.Status.NumberReady, set.Status.UpdatedNumberScheduled), len(nodes.Items)), nil
+	if set := agents.Items[0]; set.Status.ObservedGeneration < set.Generation ||
+		int(set.Status.DesiredNumberScheduled) < len(nodes.Items) ||
+		set.Status.UpdatedNumberScheduled < set.Status.DesiredNumberScheduled ||
+		set.Status.NumberReady < set.Status.DesiredNumberScheduled {
+		return fmt.Sprintf("%d of %d agents are ready",
+			min(set.Status.NumberReady, set.Status.UpdatedNumberScheduled), len(nodes.Items)), nil
 	}
 	operators, err := client.AppsV1().Deployments(agents.Items[0].Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: "name=cilium-operator"})
@@ -179,7 +184,9 @@ func ciliumObjection(ctx context.Context, target Target) (string, error) {
 func nodesObjection(nodes []corev1.Node) string {
 	for _, node := range nodes {
 		for _, taint := range node.Spec.Taints {
-			if taint.Key == notReadyTaint || taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeNetworkUnavailable {
+			if taint.Key == notReadyTaint ||
+				taint.Key == corev1.TaintNodeNotReady ||
+				taint.Key == corev1.TaintNodeNetworkUnavailable {
 				return fmt.Sprintf("node %s still has the taint %s", node.Name, taint.Key)
 			}
 		}
@@ -199,7 +206,9 @@ func deploymentReady(d *appsv1.Deployment) bool {
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas
 	}
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= wanted && d.Status.ReadyReplicas >= wanted
+	return d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas >= wanted &&
+		d.Status.ReadyReplicas >= wanted
 }
 
 func (c *cilium) State(ctx context.Context, target Target) (State, error) {
@@ -211,7 +220,8 @@ func (c *cilium) State(ctx context.Context, target Target) (State, error) {
 	if err != nil {
 		return state, err
 	}
-	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
+	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
 	if err != nil {
 		return state, fmt.Errorf("looking for Cilium: %w", err)
 	}

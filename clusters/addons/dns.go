@@ -137,8 +137,8 @@ func restartDNS(ctx context.Context, p *plain, digest *string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(ctx, coredns, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: fieldOwner}); err != nil {
+	if _, err := p.client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(ctx, coredns,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldOwner}); err != nil {
 		return fmt.Errorf("restarting the cluster's DNS: %w", err)
 	}
 	return nil
@@ -147,9 +147,10 @@ func restartDNS(ctx context.Context, p *plain, digest *string) error {
 // awaitNames waits until the cluster's DNS has read the rule.
 func awaitNames(ctx context.Context, p *plain, report func(string)) error {
 	const what = "the cluster's DNS"
-	return waitReady(ctx, p.target, metav1.NamespaceSystem, plainPatience, what, report, func(ctx context.Context) (string, error) {
-		return namesObjection(ctx, p)
-	})
+	return waitReady(ctx, p.target, metav1.NamespaceSystem, plainPatience, what, report,
+		func(ctx context.Context) (string, error) {
+			return namesObjection(ctx, p)
+		})
 }
 
 func namesObjection(ctx context.Context, p *plain) (string, error) {

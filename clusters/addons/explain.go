@@ -93,7 +93,8 @@ func explainPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Po
 func containerProblem(status *corev1.ContainerStatus) (problem string, previous bool) {
 	last := ""
 	if terminated := status.LastTerminationState.Terminated; terminated != nil {
-		last = fmt.Sprintf("; it ended %d times, last with exit code %d (%s)", status.RestartCount, terminated.ExitCode, terminated.Reason)
+		last = fmt.Sprintf("; it ended %d times, last with exit code %d (%s)",
+			status.RestartCount, terminated.ExitCode, terminated.Reason)
 	}
 	switch state := status.State; {
 	case state.Waiting != nil:
@@ -112,7 +113,9 @@ func containerProblem(status *corev1.ContainerStatus) (problem string, previous 
 	return "", false
 }
 
-func lastLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, previous bool) string {
+func lastLog(
+	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, previous bool,
+) string {
 	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 		Container: container, Previous: previous, TailLines: new(int64(explainLogLines)),
 	}).Stream(ctx)
@@ -127,7 +130,8 @@ func lastLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 
 // explainWarnings lists the latest warnings, each once.
 func explainWarnings(ctx context.Context, client kubernetes.Interface, namespace string, out *strings.Builder) {
-	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	events, err := client.CoreV1().Events(namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return
 	}
@@ -145,7 +149,8 @@ func explainWarnings(ctx context.Context, client kubernetes.Interface, namespace
 	})
 	printed := map[string]bool{}
 	for _, event := range events.Items {
-		line := fmt.Sprintf("%s %s: %s: %s", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, strings.TrimSpace(event.Message))
+		line := fmt.Sprintf("%s %s: %s: %s",
+			event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, strings.TrimSpace(event.Message))
 		if printed[line] || len(printed) == explainEvents {
 			continue
 		}

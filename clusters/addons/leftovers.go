@@ -21,7 +21,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitions = schema.GroupVersionResource{
+	Group:    "apiextensions.k8s.io",
+	Version:  "v1",
+	Resource: "customresourcedefinitions",
+}
 
 // leftoverPatience is how long the deletion of a kind with all its objects may take.
 const leftoverPatience = 30 * time.Second
@@ -35,7 +39,9 @@ const leftoverPatience = 30 * time.Second
 //
 // On a cluster that we created, they are changed to fit the chart. Objects are kept, unless their kind was being
 // deleted already. On another user's cluster, nothing is changed, and the error explains what to do.
-func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, report func(string)) error {
+func clearLeftovers(
+	ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, report func(string),
+) error {
 	objects, err := dynamic.NewForConfig(release.access)
 	if err != nil {
 		return err
@@ -107,7 +113,9 @@ func sharedLeftovers(release *helm, foreign []*unstructured.Unstructured) error 
 
 // finishDeletion waits until a kind that is being deleted is gone. It removes the finalizers of the kind's objects,
 // because their controller no longer exists.
-func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, report func(string)) error {
+func finishDeletion(
+	ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, report func(string),
+) error {
 	name := definition.GetName()
 	report(fmt.Sprintf("%s is still being deleted: finishing the deletion", name))
 	return until(ctx, leftoverPatience, "the deletion of "+name, func(ctx context.Context) (string, error) {
@@ -227,8 +235,10 @@ func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definit
 		return fmt.Errorf("the cluster has %s with objects in version %s, which this release no longer has: "+
 			"save them, delete the kind (kubectl delete crd %s), and try again", name, strings.Join(unknown, ", "), name)
 	}
-	report(fmt.Sprintf("deleting the old %s, which has no objects and another version (%s)", name, strings.Join(unknown, ", ")))
-	if err := objects.Resource(definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	report(fmt.Sprintf("deleting the old %s, which has no objects and another version (%s)",
+		name, strings.Join(unknown, ", ")))
+	if err := objects.Resource(definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", name, err)
 	}
 	return until(ctx, leftoverPatience, "the deletion of "+name, func(ctx context.Context) (string, error) {

@@ -86,7 +86,8 @@ func TestSharedClusterKeepsForeignCRDs(t *testing.T) {
 	if err != nil || after.GetGeneration() != before.GetGeneration() || len(after.GetLabels()) > 0 {
 		t.Errorf("the kind was changed: %v, %v", after, err)
 	}
-	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a namespace was created: %v", err)
 	}
 }
@@ -121,7 +122,8 @@ func TestForeignCertManagerIsKept(t *testing.T) {
 	if err := addon.Uninstall(t.Context(), s.target); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
+	if _, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "theirs",
+		metav1.GetOptions{}); err != nil {
 		t.Errorf("the existing installation was deleted: %v", err)
 	}
 	state, err := addon.State(t.Context(), s.target)
@@ -144,7 +146,8 @@ func TestInstallAdoptsKubectlAppliedObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Annotations = nil
-		if _, err := s.client.AppsV1().Deployments(certManagerNamespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+		if _, err := s.client.AppsV1().Deployments(certManagerNamespace).Update(t.Context(), d,
+			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,7 +52,9 @@ func install(kubeconfig, dir string) error {
 	if err != nil {
 		return err
 	}
-	return CertManager(storeIn(dir)).Install(context.Background(), Target{Config: config}, func(line string) { fmt.Println(line) })
+	return CertManager(storeIn(dir)).Install(context.Background(), Target{Config: config}, func(line string) {
+		fmt.Println(line)
+	})
 }
 
 func checkout() string {
@@ -188,7 +190,8 @@ func (s *scene) installed(t *testing.T) {
 		t.Errorf("State() = %+v, %v, want the pinned version installed", state, err)
 	}
 	for _, resource := range []string{"issuers", "certificates"} {
-		list, err := s.dynamic.Resource(issuerKind.GroupVersion().WithResource(resource)).List(t.Context(), metav1.ListOptions{})
+		list, err := s.dynamic.Resource(issuerKind.GroupVersion().WithResource(resource)).List(t.Context(),
+			metav1.ListOptions{})
 		if err != nil {
 			t.Errorf("listing %s: %v", resource, err)
 		}
@@ -199,18 +202,26 @@ func (s *scene) installed(t *testing.T) {
 // define creates a CustomResourceDefinition as an install without Helm left it, and waits until it is served.
 func (s *scene) define(t *testing.T, plural, kind, group, version string) *unstructured.Unstructured {
 	t.Helper()
-	definition, err := s.dynamic.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": plural + "." + group},
-		"spec": map[string]any{
-			"group": group, "scope": "Namespaced",
-			"names": map[string]any{"plural": plural, "singular": strings.ToLower(kind), "kind": kind, "listKind": kind + "List"},
-			"versions": []any{map[string]any{
-				"name": version, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
+	definition, err := s.dynamic.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{
+		Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": plural + "." + group},
+			"spec": map[string]any{
+				"group": group, "scope": "Namespaced",
+				"names": map[string]any{
+					"plural": plural, "singular": strings.ToLower(kind),
+					"kind": kind, "listKind": kind + "List",
+				},
+				"versions": []any{map[string]any{
+					"name": version, "served": true, "storage": true,
+					"schema": map[string]any{
+
+						"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+					},
+				}},
+			},
 		},
-	}}, metav1.CreateOptions{})
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +237,9 @@ func (s *scene) define(t *testing.T, plural, kind, group, version string) *unstr
 	return definition
 }
 
-func (s *scene) object(t *testing.T, definition *unstructured.Unstructured, finalizers ...string) *unstructured.Unstructured {
+func (s *scene) object(
+	t *testing.T, definition *unstructured.Unstructured, finalizers ...string,
+) *unstructured.Unstructured {
 	t.Helper()
 	resource := resourceOf(definition)
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
@@ -234,7 +247,8 @@ func (s *scene) object(t *testing.T, definition *unstructured.Unstructured, fina
 		"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": "old"},
 	}}
 	object.SetFinalizers(finalizers)
-	created, err := s.dynamic.Resource(resource).Namespace(metav1.NamespaceDefault).Create(t.Context(), object, metav1.CreateOptions{})
+	created, err := s.dynamic.Resource(resource).Namespace(metav1.NamespaceDefault).Create(t.Context(), object,
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,10 @@ const (
 )
 
 // pebbleHosts are the names by which Pebble is reached.
-var pebbleHosts = []string{"pebble", "pebble.pebble", "pebble.pebble.svc", "pebble.pebble.svc.cluster.local", "localhost"}
+var pebbleHosts = []string{
+	"pebble", "pebble.pebble", "pebble.pebble.svc",
+	"pebble.pebble.svc.cluster.local", "localhost",
+}
 
 // Pebble is an ACME server for learning. It is usable when its directory answers through its Service, and when the
 // cluster's DNS resolves all names below lab.test to the Ingress controller. On a shared cluster Install does not
@@ -111,10 +114,12 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 	if err := unstructured.SetNestedStringSlice(container, append(args, "-dnsserver", resolver), "args"); err != nil {
 		return err
 	}
-	if err := unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+	if err := unstructured.SetNestedSlice(object.Object, containers,
+		"spec", "template", "spec", "containers"); err != nil {
 		return err
 	}
-	return unstructured.SetNestedField(object.Object, digest, "spec", "template", "metadata", "annotations", certificateDigest)
+	return unstructured.SetNestedField(object.Object, digest,
+		"spec", "template", "metadata", "annotations", certificateDigest)
 }
 
 // ensureCertificate creates the certificate of Pebble's HTTPS unless there is a valid one, and publishes the authority
@@ -186,7 +191,9 @@ func signedBy(certificate, authority []byte) bool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
 	for _, host := range pebbleHosts {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: time.Now().Add(pebbleLeft)}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{
+			Roots: roots, DNSName: host, CurrentTime: time.Now().Add(pebbleLeft),
+		}); err != nil {
 			return false
 		}
 	}

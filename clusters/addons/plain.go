@@ -107,7 +107,8 @@ func (p *plain) objection(ctx context.Context, path, wanted string) (string, err
 	}
 	service, page, _ := strings.Cut(path, "/")
 	// An error response, such as 404, is an answer, too.
-	answer, err := p.client.CoreV1().RESTClient().Get().Namespace(p.name).Resource("services").Name(service).SubResource("proxy").
+	answer, err := p.client.CoreV1().RESTClient().Get().Namespace(p.name).
+		Resource("services").Name(service).SubResource("proxy").
 		Suffix(page).DoRaw(ctx)
 	if strings.Contains(string(answer), wanted) {
 		return "", nil

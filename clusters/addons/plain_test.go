@@ -114,7 +114,8 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), labNames) {
 		t.Errorf("Install() without the rule: error = %v", err)
 	}
-	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("Pebble's namespace was created: %v", err)
 	}
 }
@@ -151,7 +152,8 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	digests := func() (file, pods string) {
 		t.Helper()
 		rules, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
-		if err != nil || strings.Count(rules.Data[corefile], labNames) != 1 || !strings.HasPrefix(rules.Data[corefile], ".:53 {\n}\n") {
+		if err != nil || strings.Count(rules.Data[corefile], labNames) != 1 ||
+			!strings.HasPrefix(rules.Data[corefile], ".:53 {\n}\n") {
 			t.Fatalf("rules = %v, %v", rules.Data, err)
 		}
 		servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
@@ -188,17 +190,21 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules.Data[corefile] += "example.org:53 {\n}\n"
-	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Pebble(charts(t)).Uninstall(t.Context(), s.target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace still exists: %v", err)
 	}
 	rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
-	if want := ".:53 {\n}\nexample.org:53 {\n}\n"; err != nil || rules.Data[corefile] != want || rules.Annotations[rewritten] != "" {
+	if want := ".:53 {\n}\nexample.org:53 {\n}\n"; err != nil ||
+		rules.Data[corefile] != want ||
+		rules.Annotations[rewritten] != "" {
 		t.Errorf("rules after the uninstall = %q (%v), want %q", rules.Data[corefile], err, want)
 	}
 	servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
@@ -207,13 +213,15 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	}
 	// A rule that existed before is not ours.
 	rules.Data[corefile] += labNames
-	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Pebble(charts(t)).Uninstall(t.Context(), s.target); err != nil {
 		t.Fatal(err)
 	}
-	if rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{}); err != nil ||
+	if rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns,
+		metav1.GetOptions{}); err != nil ||
 		!strings.Contains(rules.Data[corefile], labNames) {
 		t.Errorf("a rule that we did not write was removed (%v)", err)
 	}

@@ -57,7 +57,10 @@ func newHelm(target Target, name, namespace string) (*helm, error) {
 	if err := config.Init(getter, namespace, "secret", func(string, ...any) {}); err != nil {
 		return nil, fmt.Errorf("preparing Helm for %s: %w", name, err)
 	}
-	return &helm{target: target, name: name, namespace: namespace, access: getter.config, config: config, client: client}, nil
+	return &helm{
+		target: target, name: name, namespace: namespace, access: getter.config,
+		config: config, client: client,
+	}, nil
 }
 
 // loadChart reads a chart.
@@ -170,7 +173,8 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 
 // same reports whether a revision was created from this chart and these values.
 func same(revision *release.Release, wanted *chart.Chart, values map[string]any) bool {
-	if revision.Chart.Metadata.Version != wanted.Metadata.Version || revision.Chart.Metadata.AppVersion != wanted.Metadata.AppVersion {
+	if revision.Chart.Metadata.Version != wanted.Metadata.Version ||
+		revision.Chart.Metadata.AppVersion != wanted.Metadata.AppVersion {
 		return false
 	}
 	// The values are compared as JSON, in which a revision is stored, because 1 and 1.0 are the same number there.
@@ -219,7 +223,8 @@ func (h *helm) repairRecords(last *release.Release, report func(string)) (*relea
 		report(fmt.Sprintf("an earlier uninstall of %s was interrupted: finishing it", h.name))
 		return nil, h.uninstall()
 	case status.IsPending():
-		report(fmt.Sprintf("an earlier %s of %s was interrupted: continuing it", strings.TrimPrefix(string(status), "pending-"), h.name))
+		report(fmt.Sprintf("an earlier %s of %s was interrupted: continuing it",
+			strings.TrimPrefix(string(status), "pending-"), h.name))
 		last.SetStatus(release.StatusFailed, "Interrupted; recovered by Operator Labs")
 		if err := h.config.Releases.Update(last); err != nil {
 			return nil, fmt.Errorf("recording that revision %d of %s was interrupted: %w", last.Version, h.name, err)

@@ -86,7 +86,8 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 			interrupt: func(t *testing.T) {
 				t.Helper()
 				s.setStatus(t, release.StatusPendingInstall)
-				if err := s.client.AppsV1().Deployments(certManagerNamespace).Delete(t.Context(), "cert-manager", metav1.DeleteOptions{}); err != nil {
+				if err := s.client.AppsV1().Deployments(certManagerNamespace).Delete(t.Context(),
+					"cert-manager", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -171,7 +172,9 @@ func TestKilledInstallIsResumed(t *testing.T) {
 	s := newScene(t)
 	charts(t)
 	killed := 0
-	for _, after := range []time.Duration{600 * time.Millisecond, 1200 * time.Millisecond, 2 * time.Second, 3 * time.Second} {
+	for _, after := range []time.Duration{
+		600 * time.Millisecond, 1200 * time.Millisecond, 2 * time.Second, 3 * time.Second,
+	} {
 		installer := exec.Command(os.Args[0])
 		installer.Env = append(os.Environ(), kubeconfigVariable+"="+s.Kubeconfig, storeVariable+"="+store.dir)
 		if err := installer.Start(); err != nil {
@@ -202,7 +205,8 @@ func TestInstallWaitsForTerminatingNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.client.CoreV1().Namespaces().Delete(t.Context(), certManagerNamespace, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.CoreV1().Namespaces().Delete(t.Context(), certManagerNamespace,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	release := time.AfterFunc(2*time.Second, func() {
@@ -227,10 +231,12 @@ func TestUninstallKeepsCRDsForTheNextInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace still exists: %v", err)
 	}
-	if _, err := s.dynamic.Resource(definitions).Get(t.Context(), "certificates.cert-manager.io", metav1.GetOptions{}); err != nil {
+	if _, err := s.dynamic.Resource(definitions).Get(t.Context(), "certificates.cert-manager.io",
+		metav1.GetOptions{}); err != nil {
 		t.Errorf("the kinds were deleted with their objects: %v", err)
 	}
 	if state, err := addon.State(t.Context(), s.target); err != nil || state.Installed != "" || state.Usable {
@@ -251,8 +257,10 @@ func TestPlaceholderVersionBecomesModuleVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if loaded.Metadata.Version != source.Version || loaded.Metadata.AppVersion != source.Version || source.Version == "v0.0.0" {
-		t.Errorf("chart versions = %s and %s, want the module's, %s", loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
+	if loaded.Metadata.Version != source.Version || loaded.Metadata.AppVersion != source.Version ||
+		source.Version == "v0.0.0" {
+		t.Errorf("chart versions = %s and %s, want the module's, %s",
+			loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
 	}
 }
 

@@ -17,7 +17,9 @@ const interval = 250 * time.Millisecond
 
 // until calls look until it returns no objection. It returns look's error at once, or a TimeoutError with the last
 // objection when the time is up.
-func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
+func until(
+	ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error),
+) error {
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
 	err := await.Until(patient, interval, what, look)

@@ -22,7 +22,8 @@ func TestTimeoutErrorExplainsPods(t *testing.T) {
 	// The cluster has no node for the Pods. The patience begins when the scheduler has reported that, so that it is also
 	// in the error on a slow machine.
 	if err := until(t.Context(), time.Minute, "an Event of the scheduler", func(ctx context.Context) (string, error) {
-		events, err := s.client.CoreV1().Events(certManagerNamespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
+		events, err := s.client.CoreV1().Events(certManagerNamespace).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
 		if err != nil {
 			return "", err
 		}

@@ -35,7 +35,9 @@ func (e *LateError) Unwrap() error { return e.Cause }
 
 // Until calls look at once, and then at each interval, until it returns no objection. It returns look's error, or a
 // *LateError if the context has ended.
-func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
+func Until(
+	ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error),
+) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
 		current, err := look(ctx)

@@ -39,7 +39,8 @@ func TestUntil(t *testing.T) {
 			},
 		},
 		{
-			name: "too late", looked: 6, took: 10 * time.Second, err: "waiting for tea: it was not done within 10s; the water is cold", is: late,
+			name: "too late", looked: 6, took: 10 * time.Second,
+			err: "waiting for tea: it was not done within 10s; the water is cold", is: late,
 			look: func(int) (string, error) { return "the water is cold", nil },
 		},
 	} {
@@ -56,7 +57,8 @@ func TestUntil(t *testing.T) {
 				if took := time.Since(began); looked < test.looked-1 || looked > test.looked || took != test.took {
 					t.Errorf("got %d calls in %s, want %d in %s", looked, took, test.looked, test.took)
 				}
-				if test.err == "" && err != nil || test.err != "" && (err == nil || err.Error() != test.err || !errors.Is(err, test.is)) {
+				if test.err == "" && err != nil ||
+					test.err != "" && (err == nil || err.Error() != test.err || !errors.Is(err, test.is)) {
 					t.Errorf("error = %v, want %q", err, test.err)
 				}
 			})

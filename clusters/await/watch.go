@@ -53,12 +53,15 @@ func Change[List runtime.Object](
 
 // ChangeSince is like Change, but does not list: the caller already knows the state at a resource version.
 func ChangeSince[List runtime.Object](
-	ctx context.Context, version string, objects Lister[List], options metav1.ListOptions, done func(watch.Event) (bool, error),
+	ctx context.Context, version string, objects Lister[List], options metav1.ListOptions,
+	done func(watch.Event) (bool, error),
 ) error {
-	changes := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, next metav1.ListOptions) (watch.Interface, error) {
-		next.LabelSelector, next.FieldSelector = options.LabelSelector, options.FieldSelector
-		return objects.Watch(ctx, next)
-	}}
+	changes := &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, next metav1.ListOptions) (watch.Interface, error) {
+			next.LabelSelector, next.FieldSelector = options.LabelSelector, options.FieldSelector
+			return objects.Watch(ctx, next)
+		},
+	}
 	_, err := watchtools.Until(ctx, version, changes, done)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -62,8 +62,9 @@ func TestChange(t *testing.T) {
 		err      error
 	}{
 		{
-			name: "in the list", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
-			seen: []string{"other", "wanted"},
+			name:   "in the list",
+			script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
+			seen:   []string{"other", "wanted"},
 		},
 		{name: "the list is refused", script: &script{refused: forbidden}, err: forbidden},
 		{
@@ -81,21 +82,25 @@ func TestChange(t *testing.T) {
 			name: "never", script: &script{listed: []corev1.Pod{*pod("other", "5")}},
 			seen: []string{"other"}, versions: []string{"7"}, err: late,
 		},
-		{name: "the callback fails", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, seen: []string{"broken"}, err: broken},
+		{
+			name: "the callback fails", script: &script{listed: []corev1.Pod{*pod("broken", "5")}},
+			seen: []string{"broken"}, err: broken,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, late)
 			defer cancel()
 			var seen []string
-			err := Change(ctx, test.script, metav1.ListOptions{LabelSelector: "app=web"}, func(change watch.Event) (bool, error) {
-				pod := change.Object.(*corev1.Pod)
-				seen = append(seen, pod.Name)
-				if pod.Name == "broken" {
-					return false, broken
-				}
-				return pod.Name == "wanted", nil
-			})
+			err := Change(ctx, test.script, metav1.ListOptions{LabelSelector: "app=web"},
+				func(change watch.Event) (bool, error) {
+					pod := change.Object.(*corev1.Pod)
+					seen = append(seen, pod.Name)
+					if pod.Name == "broken" {
+						return false, broken
+					}
+					return pod.Name == "wanted", nil
+				})
 			if !errors.Is(err, test.err) || !slices.Equal(seen, test.seen) {
 				t.Errorf("got %v and error %v, want %v and %v", seen, err, test.seen, test.err)
 			}

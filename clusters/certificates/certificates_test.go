@@ -63,7 +63,10 @@ func TestCertificateIsValidOnlyForItsPurpose(t *testing.T) {
 		if !trusted.AppendCertsFromPEM(test.authority.PEM) {
 			t.Fatal("the authority has no certificate")
 		}
-		_, err := test.certificate.Verify(x509.VerifyOptions{Roots: trusted, DNSName: test.host, KeyUsages: []x509.ExtKeyUsage{test.usage}})
+		_, err := test.certificate.Verify(x509.VerifyOptions{
+			Roots: trusted, DNSName: test.host,
+			KeyUsages: []x509.ExtKeyUsage{test.usage},
+		})
 		if (err == nil) != test.good {
 			t.Errorf("%s: %v", test.name, err)
 		}

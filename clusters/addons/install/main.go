@@ -81,7 +81,9 @@ func action(name string, target addons.Target, out *lines) (func(context.Context
 	switch name {
 	case "install":
 		return func(ctx context.Context, addon addons.Addon) error {
-			if err := addon.Install(ctx, target, func(message string) { out.write(known.Line{Addon: addon.Name(), Message: message}) }); err != nil {
+			if err := addon.Install(ctx, target, func(message string) {
+				out.write(known.Line{Addon: addon.Name(), Message: message})
+			}); err != nil {
 				return fmt.Errorf("installing %s: %w", addon.Name(), err)
 			}
 			return nil

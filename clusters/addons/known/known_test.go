@@ -17,7 +17,8 @@ func TestCheckNamesUnknownAddon(t *testing.T) {
 		t.Errorf("Check() of no add-on: %v", err)
 	}
 	err := Check([]string{CertManager, "vault"})
-	if err == nil || !strings.Contains(err.Error(), `no add-on "vault"`) || !strings.Contains(err.Error(), "cert-manager, ingress, pebble") {
+	if err == nil || !strings.Contains(err.Error(), `no add-on "vault"`) ||
+		!strings.Contains(err.Error(), "cert-manager, ingress, pebble") {
 		t.Errorf("Check() of an unknown add-on: %v", err)
 	}
 }
