@@ -85,7 +85,8 @@ func podToService(ctx context.Context, s *scene) error {
 				answered[name] = true
 			}
 			if len(answered) < len(s.pods[server]) {
-				return fmt.Errorf("from %s: only %d of %d Pods have responded", from.Spec.NodeName, len(answered), len(s.pods[server]))
+				return fmt.Errorf("from %s: only %d of %d Pods have responded",
+					from.Spec.NodeName, len(answered), len(s.pods[server]))
 			}
 			return nil
 		}); err != nil {
@@ -255,10 +256,11 @@ func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
 		err = s.reached(ctx, friend, url)
 	}
 	if err == nil {
-		err = eventually(ctx, patience, "the cluster's DNS answers a Pod whose policy allows it", func(ctx context.Context) error {
-			_, err := s.ask(ctx, s.pods[client][0], "resolve", "-t", answerTime.String(), server)
-			return err
-		})
+		err = eventually(ctx, patience, "the cluster's DNS answers a Pod whose policy allows it",
+			func(ctx context.Context) error {
+				_, err := s.ask(ctx, s.pods[client][0], "resolve", "-t", answerTime.String(), server)
+				return err
+			})
 	}
 	return errors.Join(err, s.removePolicy(ctx, url, func() error {
 		return policies.Delete(context.WithoutCancel(ctx), "names-only", metav1.DeleteOptions{})

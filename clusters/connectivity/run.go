@@ -165,7 +165,8 @@ func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) 
 		args = append(args, "--single-node")
 	}
 	p, err := scope.Start(process.Spec{
-		Name: "cilium", Path: cilium, Args: args, Env: append(os.Environ(), "KUBECONFIG="+kubeconfig), Stdout: out, Stderr: out,
+		Name: "cilium", Path: cilium, Args: args,
+		Env: append(os.Environ(), "KUBECONFIG="+kubeconfig), Stdout: out, Stderr: out,
 	})
 	if err != nil {
 		return true, fmt.Errorf("starting cilium connectivity test: %w", err)

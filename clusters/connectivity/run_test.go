@@ -25,7 +25,8 @@ const kubeconfigVariable = "OPERATOR_LABS_CONNECTIVITY_KUBECONFIG"
 func TestClusterNetwork(t *testing.T) {
 	kubeconfig := os.Getenv(kubeconfigVariable)
 	if kubeconfig == "" {
-		t.Skip("set " + kubeconfigVariable + " to try it on a cluster with nodes: `make e2e-kind` does that with a cluster of its own")
+		t.Skip("set " + kubeconfigVariable + " to try it on a cluster with nodes: " +
+			"`make e2e-kind` does that with a cluster of its own")
 	}
 	var seen []string
 	err := Run(t.Context(), Options{Kubeconfig: kubeconfig, Nodes: true}, func(r Result) {
@@ -100,7 +101,8 @@ func TestCiliumCommandRunsIfInstalled(t *testing.T) {
 }
 
 func TestTimeoutErrorRepeatsLastError(t *testing.T) {
-	err := eventually(t.Context(), time.Millisecond, "an answer", func(context.Context) error { return errors.New("nobody is there") })
+	err := eventually(t.Context(), time.Millisecond, "an answer",
+		func(context.Context) error { return errors.New("nobody is there") })
 	if err == nil || err.Error() != "an answer: not within 1ms: nobody is there" {
 		t.Errorf("error = %v", err)
 	}

@@ -172,7 +172,8 @@ func (s *scene) removeAbandoned(ctx context.Context) error {
 		if namespace.DeletionTimestamp != nil || time.Since(namespace.CreationTimestamp.Time) < abandonedAfter {
 			continue
 		}
-		if err := s.client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := s.client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting the namespace %s of an earlier test: %w", namespace.Name, err)
 		}
 	}
@@ -254,7 +255,8 @@ func ready(pod *corev1.Pod) bool {
 // ask runs the probe in a Pod and returns what it printed.
 func (s *scene) ask(ctx context.Context, pod corev1.Pod, args ...string) (string, error) {
 	var out, problem bytes.Buffer
-	err := s.framework.Resources().ExecInPod(ctx, pod.Namespace, pod.Name, "probe", append([]string{"/probe"}, args...), &out, &problem)
+	err := s.framework.Resources().ExecInPod(ctx, pod.Namespace, pod.Name, "probe",
+		append([]string{"/probe"}, args...), &out, &problem)
 	if err != nil {
 		output, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
 		return out.String(), fmt.Errorf("from %s on %s: %w: %s", pod.Labels["app"], pod.Spec.NodeName, err, output)

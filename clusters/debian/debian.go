@@ -49,13 +49,16 @@ func Install(ctx context.Context, packages ...string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
 		return fmt.Errorf("%s: these Debian packages are needed, and this machine has no apt: "+
-			"install them another way, or do this on Debian as root (for images, `cluster bundle` carries the result here)", list)
+			"install them another way, or do this on Debian as root "+
+			"(for images, `cluster bundle` carries the result here)", list)
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)
+		return fmt.Errorf("%s: these Debian packages are needed: "+
+			"run `sudo apt-get install --no-install-recommends %s`", list, list)
 	}
 	// Another apt may be running: the machine's own updates, or one that outlives a killed command of ours.
-	install := append([]string{"install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...)
+	install := append([]string{"install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"},
+		packages...)
 	for attempt := range 2 {
 		var out []byte
 		command := exec.CommandContext(ctx, apt, install...)

@@ -154,7 +154,8 @@ func parseContainers(output string) []Node {
 		switch fields[1] {
 		case "control-plane", "worker":
 			nodes = append(nodes, Node{
-				Name: fields[0], ControlPlane: fields[1] == "control-plane", Running: strings.HasPrefix(fields[2], "Up"), Status: fields[2],
+				Name: fields[0], ControlPlane: fields[1] == "control-plane",
+				Running: strings.HasPrefix(fields[2], "Up"), Status: fields[2],
 			})
 		}
 		// The load balancer in front of several control planes also carries the label, but runs no Pods.

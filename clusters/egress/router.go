@@ -55,7 +55,10 @@ func Listen(path string) (*Router, error) {
 		lock.Close()
 		return nil, err
 	}
-	r := &Router{path: path, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}, held: map[string]chan struct{}{}}
+	r := &Router{
+		path: path, lock: lock, routes: map[string]string{},
+		open: map[net.Conn]struct{}{}, held: map[string]chan struct{}{},
+	}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: askTimeout}
 	r.tunnels.Go(func() { _ = r.server.Serve(listener) }) // ends with Close
 	return r, nil
@@ -138,7 +141,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	defer r.forget(server)
 	if refusal != "" {
 		// The API server repeats the first line of a refusal to its client, so that line contains the reason.
-		fmt.Fprintf(server, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
+		fmt.Fprintf(server, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+			"Content-Length: %d\r\nConnection: close\r\n\r\n%s\n",
 			http.StatusBadGateway, refusal, len(refusal)+1, refusal)
 		return
 	}

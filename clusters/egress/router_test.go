@@ -117,7 +117,8 @@ func TestStatusLineNamesTheError(t *testing.T) {
 		{"CONNECT 10.96.0.8:443", "502 no local process serves 10.96.0.8:443", http.StatusBadGateway},
 		{"CONNECT 10.96.0.7:80", "502 no local process serves 10.96.0.7:80", http.StatusBadGateway},
 		{
-			"CONNECT 10.96.0.7:443", "502 no server answers at " + closed.Addr().String() + ", which serves 10.96.0.7:443: does the operator run?",
+			"CONNECT 10.96.0.7:443", "502 no server answers at " + closed.Addr().String() +
+				", which serves 10.96.0.7:443: does the operator run?",
 			http.StatusBadGateway,
 		},
 		{"GET http://10.96.0.7:443/", "405 Method Not Allowed", http.StatusMethodNotAllowed},

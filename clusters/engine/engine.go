@@ -278,7 +278,8 @@ func StopIfOurs(ctx context.Context, root string) (bool, error) {
 	return err == nil, err
 }
 
-var errNotOurs = errors.New("no engine that we started is running; stop an engine of this machine the way it was started")
+var errNotOurs = errors.New("no engine that we started is running; " +
+	"stop an engine of this machine the way it was started")
 
 // Stop stops the engine that Start has started, and removes its images, its networks, and its packet filter rules. If
 // the engine has containers, Stop returns an error and does nothing.

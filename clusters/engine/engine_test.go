@@ -68,7 +68,8 @@ func TestForeignEngineIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The file has the number of a process that exists, but is no engine of this checkout: the test itself.
-	if err := os.WriteFile(filepath.Join(folder(root), "dockerd.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder(root), "dockerd.pid"),
+		[]byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if engine := ours(root); engine != nil {

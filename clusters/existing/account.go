@@ -91,7 +91,8 @@ func (a *Account) await(ctx context.Context, namespace string, rules []rbacv1.Po
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, grantTimeout, fmt.Errorf("the API server did not act on a new role within %s", grantTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, grantTimeout,
+		fmt.Errorf("the API server did not act on a new role within %s", grantTimeout))
 	defer cancel()
 	// All rights come with one role, so it is enough to check one of them.
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -23,7 +23,11 @@ func TestAccountHasGrantedRights(t *testing.T) {
 		}
 	})
 	account, err := NewAccount(t.Context(), c.Config(), []rbacv1.PolicyRule{
-		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: []string{"create"}},
+		{
+			APIGroups: []string{"rbac.authorization.k8s.io"},
+			Resources: []string{"clusterroles", "clusterrolebindings"},
+			Verbs:     []string{"create"},
+		},
 		{APIGroups: []string{"demo.lva.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 	})
 	if err != nil {
@@ -32,9 +36,12 @@ func TestAccountHasGrantedRights(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(account.Config)
 	meta := metav1.ObjectMeta{Name: "operator-labs-test", Labels: map[string]string{Label: "true"}}
 	give := func(group string) error {
-		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{group}, Resources: []string{"icecreams"}, Verbs: []string{"delete"}},
-		}}, metav1.CreateOptions{})
+		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+			ObjectMeta: meta,
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{group}, Resources: []string{"icecreams"}, Verbs: []string{"delete"}},
+			},
+		}, metav1.CreateOptions{})
 		return err
 	}
 	if err := give("apps"); !apierrors.IsForbidden(err) {
@@ -59,8 +66,13 @@ func TestAccountHasGrantedRights(t *testing.T) {
 	if err := account.Own(t.Context(), namespace.Name); err != nil {
 		t.Fatal(err)
 	}
-	for where, want := range map[string]bool{namespace.Name: true, metav1.NamespaceDefault: false, metav1.NamespaceSystem: false} {
-		_, err := client.CoreV1().ConfigMaps(where).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	for where, want := range map[string]bool{
+		namespace.Name:          true,
+		metav1.NamespaceDefault: false,
+		metav1.NamespaceSystem:  false,
+	} {
+		_, err := client.CoreV1().ConfigMaps(where).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta},
+			metav1.CreateOptions{})
 		if (err == nil) != want || err != nil && !apierrors.IsForbidden(err) {
 			t.Errorf("in %s: %v", where, err)
 		}

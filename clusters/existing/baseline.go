@@ -76,7 +76,9 @@ func (b *Baseline) Restore(ctx context.Context) error {
 			return false, err
 		}
 		came = slices.DeleteFunc(slices.Clone(current), func(one object) bool { return b.objects[one.key()].uid == one.uid })
-		kinds = append(kinds, slices.DeleteFunc(slices.Clone(came), func(one object) bool { return one.stage() != definitions })...)
+		kinds = append(kinds, slices.DeleteFunc(slices.Clone(came), func(one object) bool {
+			return one.stage() != definitions
+		})...)
 		return len(came) == 0, b.remove(ctx, client, came)
 	}); err != nil {
 		return fmt.Errorf("%w; remaining: %s", err, namesOf(came))
@@ -86,7 +88,8 @@ func (b *Baseline) Restore(ctx context.Context) error {
 		now[one.key()] = one
 	}
 	for key, before := range b.objects {
-		if same := before.same(now[key]) || b.living && (before.uid == now[key].uid || before.resource.Resource == "events"); !same {
+		if same := before.same(now[key]) ||
+			b.living && (before.uid == now[key].uid || before.resource.Resource == "events"); !same {
 			return fmt.Errorf("%w: %s", ErrChanged, before)
 		}
 	}

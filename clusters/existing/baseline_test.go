@@ -54,7 +54,8 @@ func TestBaselineRestoresCluster(t *testing.T) {
 	}
 	for round, field := range []string{"size", "weight"} {
 		t.Run(field, func(t *testing.T) {
-			if _, err := others.Resource(definitionsResource).Create(t.Context(), scoops(field), metav1.CreateOptions{}); err != nil {
+			if _, err := others.Resource(definitionsResource).Create(t.Context(), scoops(field),
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			scoop := others.Resource(schema.GroupVersionResource{Group: "baseline.lva.io", Version: "v1", Resource: "scoops"})
@@ -120,7 +121,8 @@ func TestIrreversibleChangeIsReported(t *testing.T) {
 	menu := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "baseline"}}
 	menus := client.CoreV1().ConfigMaps("default")
 	t.Cleanup(func() {
-		if err := menus.Delete(context.WithoutCancel(t.Context()), menu.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := menus.Delete(context.WithoutCancel(t.Context()), menu.Name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})

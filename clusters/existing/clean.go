@@ -33,8 +33,16 @@ const (
 )
 
 var (
-	definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	apiServicesResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	definitionsResource = schema.GroupVersionResource{
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	}
+	apiServicesResource = schema.GroupVersionResource{
+		Group:    "apiregistration.k8s.io",
+		Version:  "v1",
+		Resource: "apiservices",
+	}
 )
 
 // object is something in the cluster that carries the label.
@@ -136,7 +144,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 		return fmt.Errorf("listing %s: %w", definitionsResource.GroupResource(), err)
 	}
 	for _, definition := range found.Items {
-		if strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy"); strategy != "Webhook" {
+		if strategy, _, _ := unstructured.NestedString(definition.Object,
+			"spec", "conversion", "strategy"); strategy != "Webhook" {
 			continue
 		}
 		const noConversion = `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`
@@ -157,7 +166,8 @@ func awaitUnconverted(ctx context.Context, client dynamic.Interface, definition 
 	return poll(ctx, "the conversion of "+definition.GetName()+" to end", func() (bool, error) {
 		for _, resource := range ServedResources(definition) {
 			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
-			if err != nil && strings.Contains(err.Error(), "conversion webhook") { // k8s.io/apiextensions-apiserver, webhook_converter.go
+			// The message comes from k8s.io/apiextensions-apiserver, webhook_converter.go.
+			if err != nil && strings.Contains(err.Error(), "conversion webhook") {
 				return false, nil
 			}
 			if ignoreGone(err) != nil {
@@ -241,7 +251,10 @@ func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 				mutex.Lock()
 				defer mutex.Unlock()
 				for _, one := range found.Items {
-					all = append(all, object{resource: resource, namespace: one.Namespace, name: one.Name, uid: one.UID, version: one.ResourceVersion})
+					all = append(all, object{
+						resource: resource, namespace: one.Namespace, name: one.Name,
+						uid: one.UID, version: one.ResourceVersion,
+					})
 				}
 				return nil
 			})
@@ -311,7 +324,9 @@ func ServedResources(definition *unstructured.Unstructured) (served []schema.Gro
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {
 		if version, ok := version.(map[string]any); ok && version["served"] == true {
-			served = append(served, schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural})
+			served = append(served, schema.GroupVersionResource{
+				Group: group, Version: fmt.Sprint(version["name"]), Resource: plural,
+			})
 		}
 	}
 	return served
@@ -329,7 +344,8 @@ func (c *cleaner) awaitGone(ctx context.Context, one object) error {
 }
 
 func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict means another UID: the object that we meant is gone
+	// A conflict means another UID: the object that we meant is gone.
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err

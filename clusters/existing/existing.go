@@ -50,9 +50,11 @@ func Open(ctx context.Context, file, name string) (*Cluster, error) {
 	if _, found := all.Contexts[name]; !found {
 		names := slices.Sorted(maps.Keys(all.Contexts))
 		if len(names) == 0 {
-			return nil, fmt.Errorf("there is no context %q: the kubeconfig (%s) has none; set KUBECONFIG to one that has", name, files(rules))
+			return nil, fmt.Errorf("there is no context %q: the kubeconfig (%s) has none; set KUBECONFIG to one that has",
+				name, files(rules))
 		}
-		return nil, fmt.Errorf("there is no context %q in the kubeconfig (%s): it has %s", name, files(rules), strings.Join(names, ", "))
+		return nil, fmt.Errorf("there is no context %q in the kubeconfig (%s): it has %s",
+			name, files(rules), strings.Join(names, ", "))
 	}
 	all.CurrentContext = name
 	if err := clientcmdapi.MinifyConfig(all); err != nil {
@@ -88,7 +90,8 @@ func (c *Cluster) ask() error {
 	}
 	version, err := client.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("the cluster of the context %s, %s, did not report its version: check that it runs and that you have access: %w",
+		return fmt.Errorf("the cluster of the context %s, %s, did not report its version: "+
+			"check that it runs and that you have access: %w",
 			c.Context, c.config.Host, err)
 	}
 	c.Version = version.GitVersion
@@ -135,11 +138,12 @@ func (c *Cluster) MissingRights(ctx context.Context, rights ...Right) (missing [
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	for _, right := range rights {
-		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: right.Verb, Group: right.Group, Resource: right.Resource,
-			}},
-		}, metav1.CreateOptions{})
+		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: right.Verb, Group: right.Group, Resource: right.Resource,
+				}},
+			}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("checking your rights in the cluster of the context %s: %w", c.Context, err)
 		}

@@ -106,7 +106,8 @@ func TestUnreachableCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), file, theirs)
-	want(t, err, "the cluster of the context operator-labs, https://127.0.0.1:1, did not report its version: check that it runs")
+	want(t, err, "the cluster of the context operator-labs, https://127.0.0.1:1, did not report its version: "+
+		"check that it runs")
 }
 
 func TestRights(t *testing.T) {
@@ -264,7 +265,11 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 	namespacesOf := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	policies := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	policies := schema.GroupVersionResource{
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "validatingadmissionpolicies",
+	}
 	type thing struct {
 		resource        schema.GroupVersionResource
 		kind, namespace string
@@ -283,7 +288,8 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 			o.Object["spec"] = map[string]any{
 				"validations": []any{map[string]any{"expression": "true"}},
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []any{"example.com"}, "apiVersions": []any{"v1"}, "resources": []any{"cones"}, "operations": []any{"CREATE"},
+					"apiGroups": []any{"example.com"}, "apiVersions": []any{"v1"},
+					"resources": []any{"cones"}, "operations": []any{"CREATE"},
 				}}},
 			}
 		}
@@ -291,7 +297,8 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 	}
 	create := func(target thing, o *unstructured.Unstructured) {
 		t.Helper()
-		if _, err := client.Resource(target.resource).Namespace(target.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Resource(target.resource).Namespace(target.namespace).Create(t.Context(), o,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -323,9 +330,13 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 func TestCleanRemovesOurAPIServices(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config()).Resource(apiServicesResource)
-	for group, labels := range map[string]map[string]string{"ours.example.com": {Label: "true"}, "theirs.example.com": nil} {
+	for group, labels := range map[string]map[string]string{
+		"ours.example.com":   {Label: "true"},
+		"theirs.example.com": nil,
+	} {
 		registration := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-			"group": group, "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(15), "insecureSkipTLSVerify": true,
+			"group": group, "version": "v1", "groupPriorityMinimum": int64(1000),
+			"versionPriority": int64(15), "insecureSkipTLSVerify": true,
 			"service": map[string]any{"name": "nobody", "namespace": metav1.NamespaceDefault},
 		}}}
 		registration.SetAPIVersion(apiServicesResource.GroupVersion().String())
@@ -337,7 +348,8 @@ func TestCleanRemovesOurAPIServices(t *testing.T) {
 		}
 	}
 	defer func() {
-		if err := client.Delete(context.WithoutCancel(t.Context()), "v1.theirs.example.com", metav1.DeleteOptions{}); err != nil {
+		if err := client.Delete(context.WithoutCancel(t.Context()), "v1.theirs.example.com",
+			metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -407,7 +419,8 @@ func TestCleanRemovesCRDWithDeadConverter(t *testing.T) {
 	if removed, err := c.Clean(t.Context()); err != nil || removed != 1 {
 		t.Errorf("Clean() = %d, %v", removed, err)
 	}
-	if _, err := client.Resource(definitionsResource).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.Resource(definitionsResource).Get(t.Context(), name,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the kind still exists: %v", err)
 	}
 }

@@ -109,7 +109,10 @@ func (h *Hold) try(ctx context.Context, who, seen string, since time.Time) (*coo
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: leaseName},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &who, LeaseDurationSeconds: new(int32(max(1, leaseDuration/time.Second))), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity:       &who,
+			LeaseDurationSeconds: new(int32(max(1, leaseDuration/time.Second))),
+			AcquireTime:          &now,
+			RenewTime:            &now,
 		},
 	}
 	made, err := h.leases.Create(ctx, lease, metav1.CreateOptions{})

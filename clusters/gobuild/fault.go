@@ -49,7 +49,8 @@ var faults = []fault{
 		todo:     "install Go again, from go.dev/dl or your system's packages",
 	},
 	{
-		line: regexp.MustCompile(`(^|: )(build cache is (required|disabled)|failed to initialize build cache|module cache not found|` +
+		line: regexp.MustCompile(`(^|: )(build cache is (required|disabled)|` +
+			`failed to initialize build cache|module cache not found|` +
 			`could not create module cache|(GOPATH|GOMODCACHE) entry is relative)|` +
 			`(go-build\S*|pkg/mod/\S*|cache/download/\S*|cache/lock): permission denied$`),
 		loading:  true,
@@ -63,7 +64,8 @@ var faults = []fault{
 		todo:     "set TMPDIR to a folder that you can write to",
 	},
 	{
-		line: regexp.MustCompile(`(^|: )(parsing \$GOFLAGS|unsupported GOOS/GOARCH|unknown GOEXPERIMENT|unknown environment setting|` +
+		line: regexp.MustCompile(`(^|: )(parsing \$GOFLAGS|unsupported GOOS/GOARCH|` +
+			`unknown GOEXPERIMENT|unknown environment setting|` +
 			`invalid GOTOOLCHAIN|invalid proxy URL|invalid GOSUMDB|missing GOSUMDB|malformed GOMEMLIMIT)`),
 		loading:  true,
 		happened: "Go is set up wrong",
@@ -90,7 +92,8 @@ var faults = []fault{
 	},
 	{
 		// A proxy that answers 404 or 410 works: there is no such module.
-		line: regexp.MustCompile(`\b(Get|Head|read) "https?://\S+": |reading https?://\S+: (40[1378]|429|5\d\d)\b|: dial tcp|` +
+		line: regexp.MustCompile(`\b(Get|Head|read) "https?://\S+": |` +
+			`reading https?://\S+: (40[1378]|429|5\d\d)\b|: dial tcp|` +
 			`proxyconnect tcp: |Could not resolve (host|proxy)|unable to access 'https?://|ssh: connect to host |` +
 			`[Tt]imed out|(TLS handshake|i/o) timeout`),
 		loading:  true,
@@ -103,7 +106,8 @@ var (
 	// codePosition begins a message about a line of code or of go.mod.
 	codePosition = regexp.MustCompile(`^\S*(\.go|go\.mod|go\.sum|go\.work|modules\.txt):\d+(:\d+)?: `)
 	// unloaded begins the go command's message about an import that it could not load, after the position of the import.
-	unloaded = regexp.MustCompile(`^(\S+@v\S+: |unrecognized import path |verifying \S+@v|invalid proxy URL|package \S+ is not in std|` +
+	unloaded = regexp.MustCompile(`^(\S+@v\S+: |unrecognized import path |` +
+		`verifying \S+@v|invalid proxy URL|package \S+ is not in std|` +
 		`(read|write|open|mkdir|stat|create) ["/])`)
 )
 

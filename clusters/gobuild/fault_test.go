@@ -29,10 +29,14 @@ func TestMachineFault(t *testing.T) {
 			"modules could not be downloaded",
 		},
 		{
-			`go: golang.org/x/text@v0.30.0: Get "https://proxy.example/@v/v0.30.0.mod": dial tcp: lookup proxy.example: no such host`,
+			`go: golang.org/x/text@v0.30.0: Get "https://proxy.example/@v/v0.30.0.mod": ` +
+				`dial tcp: lookup proxy.example: no such host`,
 			"modules could not be downloaded",
 		},
-		{get + `Get "http://192.0.2.1/v0.30.0.zip": dial tcp 192.0.2.1:80: connect: network is unreachable`, "modules could not be downloaded"},
+		{
+			get + `Get "http://192.0.2.1/v0.30.0.zip": dial tcp 192.0.2.1:80: connect: network is unreachable`,
+			"modules could not be downloaded",
+		},
 		{
 			get + `Get "https://proxy.example/v0.30.0.zip": proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused`,
 			"modules could not be downloaded",
@@ -47,13 +51,17 @@ func TestMachineFault(t *testing.T) {
 			"modules could not be downloaded",
 		},
 		{get + `Get "https://proxy.example/v0.30.0.zip": net/http: TLS handshake timeout`, "modules could not be downloaded"},
-		{get + `read "http://127.0.0.1:8081/golang.org/x/text/@v/v0.30.0.zip": unexpected EOF`, "modules could not be downloaded"},
+		{
+			get + `read "http://127.0.0.1:8081/golang.org/x/text/@v/v0.30.0.zip": unexpected EOF`,
+			"modules could not be downloaded",
+		},
 		{reading + "403 Forbidden", "modules could not be downloaded"},
 		{reading + "407 Proxy Authentication Required", "modules could not be downloaded"},
 		{reading + "429 Too Many Requests", "modules could not be downloaded"},
 		{reading + "503 Service Unavailable", "modules could not be downloaded"},
 		{
-			`main.go:3:8: unrecognized import path "golang.org/x/text": https fetch: Get "https://golang.org/x/text?go-get=1": ` +
+			`main.go:3:8: unrecognized import path "golang.org/x/text": ` +
+				`https fetch: Get "https://golang.org/x/text?go-get=1": ` +
 				`dial tcp: lookup golang.org: no such host`,
 			"modules could not be downloaded",
 		},
@@ -76,19 +84,29 @@ func TestMachineFault(t *testing.T) {
 				`write /mnt/cache/download/v0.30.0.zip858981202.tmp: no space left on device`,
 			"the disk is full",
 		},
-		{"# internal/runtime/maps\ncompile: writing output: write $WORK/b030/_pkg_.a: no space left on device", "the disk is full"},
-		{"example.test/x: go build example.test/x: copying /tmp/a.out to /mnt/x: write /mnt/x: no space left on device", "the disk is full"},
+		{
+			"# internal/runtime/maps\ncompile: writing output: write $WORK/b030/_pkg_.a: no space left on device",
+			"the disk is full",
+		},
+		{
+			"example.test/x: go build example.test/x: copying /tmp/a.out to /mnt/x: write /mnt/x: no space left on device",
+			"the disk is full",
+		},
 		{"main.go:3:8: write /srv/a/.cache/go-build/97/9761-d: file too large", "the disk is full"},
 		{"go: creating work dir: mkdir /mnt/go-build1: read-only file system", "the disk can't be read or written"},
 		{"math/bits: /usr/local/go/pkg/tool/linux_amd64/compile: signal: killed", "a program of Go was killed"},
 		{"# example.test/x\n/usr/local/go/pkg/tool/linux_amd64/link: signal: killed", "a program of Go was killed"},
 		{"signal: killed", "a program of Go was killed"},
 		{
-			"# example.test/x\nruntime: out of memory: cannot allocate 4194304-byte block (0 in use)\nfatal error: out of memory",
+			"# example.test/x\nruntime: out of memory: cannot allocate 4194304-byte block (0 in use)\n" +
+				"fatal error: out of memory",
 			"a program of Go was killed",
 		},
 		{"fatal error: failed to reserve page summary memory\n\nruntime stack:", "a program of Go was killed"},
-		{"runtime: failed to create new OS thread (have 2 already; errno=11)\nfatal error: newosproc", "the system allows no more processes"},
+		{
+			"runtime: failed to create new OS thread (have 2 already; errno=11)\nfatal error: newosproc",
+			"the system allows no more processes",
+		},
 		{"go: open /srv/a/go.mod: too many open files", "the system allows no more processes"},
 		{
 			"build cache is required, but could not be located: GOCACHE is not defined and " +
@@ -100,7 +118,10 @@ func TestMachineFault(t *testing.T) {
 			"Go can't use the folders of its caches",
 		},
 		{"go: module cache not found: neither GOMODCACHE nor GOPATH is set", "Go can't use the folders of its caches"},
-		{"go: could not create module cache: mkdir /nonexistent: permission denied", "Go can't use the folders of its caches"},
+		{
+			"go: could not create module cache: mkdir /nonexistent: permission denied",
+			"Go can't use the folders of its caches",
+		},
 		{
 			"Error: load packages in root \"/a\": err: exit status 1: stderr: " +
 				"go: could not create module cache: mkdir /nonexistent: permission denied",
@@ -115,7 +136,8 @@ func TestMachineFault(t *testing.T) {
 		{"go: cannot find GOROOT directory: /nonsense", "the installation of Go is damaged"},
 		{`go: no such tool "compile"`, "the installation of Go is damaged"},
 		{
-			"../../go/pkg/mod/golang.org/x/text@v0.30.0/transform/transform.go:12:2: package bytes is not in std (/opt/go/src/bytes)",
+			"../../go/pkg/mod/golang.org/x/text@v0.30.0/transform/transform.go:12:2: " +
+				"package bytes is not in std (/opt/go/src/bytes)",
 			"the installation of Go is damaged",
 		},
 		{"fork/exec /usr/local/go/pkg/tool/linux_amd64/compile: exec format error", "the installation of Go is damaged"},
@@ -170,7 +192,8 @@ func withTools(t *testing.T, tool, script string) (goroot string) {
 		t.Fatal(err)
 	}
 	link := func(name string) {
-		if err := os.Symlink(filepath.Join(installed, name), filepath.Join(goroot, name)); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Symlink(filepath.Join(installed, name), filepath.Join(goroot, name)); err != nil &&
+			!errors.Is(err, os.ErrExist) {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +202,8 @@ func withTools(t *testing.T, tool, script string) (goroot string) {
 	}
 	file := filepath.Join(folder, tool)
 	// The go command asks each tool for its version before it uses it.
-	content := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in -V=full) exec %s \"$@\";; esac\n%s\n", filepath.Join(installed, file), script)
+	content := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in -V=full) exec %s \"$@\";; esac\n%s\n",
+		filepath.Join(installed, file), script)
 	if err := os.WriteFile(filepath.Join(goroot, file), []byte(content), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +224,8 @@ func TestKilledCompilerIsMachineFault(t *testing.T) {
 			target := newTarget(t)
 			write(t, target, "main.go", hello+"\n// "+target.Module+" has never been compiled\n")
 			err := target.Ensure(t.Context(), nil)
-			if err == nil || !strings.HasPrefix(err.Error(), "building greeting: a program of Go was killed or had no memory left (") ||
+			if err == nil ||
+				!strings.HasPrefix(err.Error(), "building greeting: a program of Go was killed or had no memory left (") ||
 				!strings.Contains(err.Error(), tool+": signal: killed): close other programs") ||
 				!strings.Contains(err.Error(), "\ngo build: exit status 1\n") {
 				t.Errorf("Ensure() error = %v", err)
@@ -215,7 +240,8 @@ func TestFullDiskIsMachineFault(t *testing.T) {
 		// The run's folder is on a disk of one megabyte, in a mount namespace that ends with the test.
 		small := t.TempDir()
 		command := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; exec "$0" -test.run '^TestFullDiskIsMachineFault$' -test.v`, os.Args[0])
+			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; `+
+				`exec "$0" -test.run '^TestFullDiskIsMachineFault$' -test.v`, os.Args[0])
 		command.Env = append(os.Environ(), "OPERATOR_LABS_SMALL_DISK=1", "TMPDIR="+small)
 		out, err := command.CombinedOutput()
 		if missing := errors.Is(err, exec.ErrNotFound); missing ||
@@ -230,7 +256,8 @@ func TestFullDiskIsMachineFault(t *testing.T) {
 	}
 	target := newTarget(t)
 	target.Output = filepath.Join(target.Module, "greeting")
-	if err := target.Ensure(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "building greeting: the disk is full (") {
+	if err := target.Ensure(t.Context(), nil); err == nil ||
+		!strings.HasPrefix(err.Error(), "building greeting: the disk is full (") {
 		t.Errorf("Ensure() error = %v", err)
 	}
 }
@@ -241,7 +268,8 @@ func TestUserSettingsDoNotBreakABuild(t *testing.T) {
 	cache, empty, configuration := cacheOf(t), t.TempDir(), t.TempDir()
 	written := filepath.Join(configuration, "go", "env")
 	nonsense := "nonsense\n=\nGOFLAGS=nonsense\nGOOS=nonsense\nGOPATH=here\nGO111MODULE=off\n"
-	if err := errors.Join(os.Mkdir(filepath.Dir(written), 0o700), os.WriteFile(written, []byte(nonsense), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(written), 0o700),
+		os.WriteFile(written, []byte(nonsense), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, settings := range longtest.First([]string{
@@ -277,7 +305,8 @@ func cacheOf(t *testing.T) string {
 
 func TestUserChoosesModuleSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "env")
-	if err := os.WriteFile(file, []byte("GOPROXY=https://written.example\nGOPRIVATE=git.example\nGOFLAGS=-mod=mod\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("GOPROXY=https://written.example\nGOPRIVATE=git.example\nGOFLAGS=-mod=mod\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GOENV", file)
@@ -286,7 +315,8 @@ func TestUserChoosesModuleSources(t *testing.T) {
 	t.Setenv("GONOSUMDB", "exported.example")
 	t.Setenv("GOFLAGS", "")
 	for name, want := range map[string]string{
-		"GOPROXY": "https://written.example", "GOPRIVATE": "git.example", "GONOSUMDB": "exported.example", "GOFLAGS": "-mod=readonly",
+		"GOPROXY": "https://written.example", "GOPRIVATE": "git.example",
+		"GONOSUMDB": "exported.example", "GOFLAGS": "-mod=readonly",
 	} {
 		if got := goEnv(t, name); got != want {
 			t.Errorf("%s = %q, want %q", name, got, want)

@@ -137,7 +137,11 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 		return fmt.Errorf("reading its sources: %w", err)
 	}
 	temporary := filepath.Join(work.dir, filepath.Base(t.Output))
-	link := []string{"-o", temporary, "-ldflags", strings.Join(append([]string{"-s", "-w"}, t.LinkFlags...), " "), t.Package}
+	link := []string{
+		"-o", temporary,
+		"-ldflags", strings.Join(append([]string{"-s", "-w"}, t.LinkFlags...), " "),
+		t.Package,
+	}
 	count := follow{unit: "packages", total: listed.stale, progress: progress}
 	args := append([]string{"build", "-v"}, link...)
 	if t.Test {
@@ -249,7 +253,10 @@ func (t Target) goCommand(ctx context.Context, work workDir, follow *follow, arg
 		return "", err
 	}
 	var out strings.Builder
-	p, err := work.scope.Start(process.Spec{Path: path, Args: args, Dir: t.Module, Env: environment, Stdout: &out, Stderr: messagesWrite})
+	p, err := work.scope.Start(process.Spec{
+		Path: path, Args: args, Dir: t.Module, Env: environment,
+		Stdout: &out, Stderr: messagesWrite,
+	})
 	messagesWrite.Close()
 	if err != nil {
 		messagesRead.Close()

@@ -154,7 +154,8 @@ func wantNoRun(t *testing.T, temporary string) {
 	environments, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environments {
 		// The processes of a build have our TMPDIR. The test itself had another one when it started.
-		if environment, err := os.ReadFile(file); err == nil && strings.Contains(string(environment), "TMPDIR="+temporary+"\x00") {
+		if environment, err := os.ReadFile(file); err == nil &&
+			strings.Contains(string(environment), "TMPDIR="+temporary+"\x00") {
 			command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 			t.Errorf("still running: %q", command)
 		}

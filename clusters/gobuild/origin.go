@@ -81,7 +81,8 @@ func (t Target) Origin(version string) (Origin, error) {
 		return Origin{}, fmt.Errorf("reading the stamp of %s: %w", filepath.Base(t.Output), err)
 	}
 	return Origin{
-		Go: version, System: t.System(), Recipe: have.Recipe, Packages: have.Packages, Sources: have.Sources, Program: have.Program,
+		Go: version, System: t.System(), Recipe: have.Recipe,
+		Packages: have.Packages, Sources: have.Sources, Program: have.Program,
 	}, nil
 }
 

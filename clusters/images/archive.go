@@ -32,7 +32,9 @@ func (s *Store) Archive(ctx context.Context, w io.Writer, built ...Built) error 
 		if text != nil {
 			size = int64(len(text))
 		}
-		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: Epoch}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: Epoch,
+		}); err != nil {
 			return err
 		}
 		if text != nil {

@@ -116,7 +116,8 @@ func TestAddonProgramsMatchTheCatalogue(t *testing.T) {
 func TestReferencesMatchKubeadmAndKind(t *testing.T) {
 	c := load(t)
 	s := checkout(t)
-	kubernetes, version, err := s.moduleFolder(t.Context(), Module{Path: "k8s.io/kubernetes", RequiredBy: "../../controlplane"})
+	kubernetes, version, err := s.moduleFolder(t.Context(),
+		Module{Path: "k8s.io/kubernetes", RequiredBy: "../../controlplane"})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -208,14 +209,26 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 		{"unknown program", image, "there is no program hello"},
 		{"unknown field", program + image + "colour: red\n", "colour"},
 		{"unknown field in a layer", program + strings.Replace(image, "programs", "program", 1), "program"},
-		{"unknown layer", program + strings.Replace(image, "{programs: {/p: hello}}", "nowhere", 1), "there is no layer nowhere"},
-		{"unknown root", strings.Replace(image, "{programs: {/p: hello}}", "{debian: trixie}", 1), "there is no Debian root trixie"},
+		{
+			"unknown layer",
+			program + strings.Replace(image, "{programs: {/p: hello}}", "nowhere", 1),
+			"there is no layer nowhere",
+		},
+		{
+			"unknown root",
+			strings.Replace(image, "{programs: {/p: hello}}", "{debian: trixie}", 1),
+			"there is no Debian root trixie",
+		},
 		{
 			"unknown module",
 			strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, from: x}]}", 1),
 			"there is no module m",
 		},
-		{"two sources", strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, content: x}]}", 1), "comes from one of"},
+		{
+			"two sources",
+			strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, content: x}]}", 1),
+			"comes from one of",
+		},
 		{"no tag", program + strings.Replace(image, "a/b:1", "a/b", 1), "name/of/it:tag"},
 		{
 			"twice",
@@ -223,7 +236,11 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 			"is there twice",
 		},
 		{"relative path", program + strings.Replace(image, "/p:", "p:", 1), "absolute path"},
-		{"path through a link of Debian", program + strings.Replace(image, "/p:", "/bin/p:", 1), "must be written /usr/bin/p"},
+		{
+			"path through a link of Debian",
+			program + strings.Replace(image, "/p:", "/bin/p:", 1),
+			"must be written /usr/bin/p",
+		},
 		{"mode", program + strings.Replace(image, "{programs: {/p: hello}}", "{directories: {/d: '9'}}", 1), "must be octal"},
 		{
 			"mode of a program",
@@ -235,7 +252,11 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 			program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/q: '4755'}}", 1),
 			"/q has a mode, but is not a program",
 		},
-		{"version without module", strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image, "needs versionOf"},
+		{
+			"version without module",
+			strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image,
+			"needs versionOf",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := parse([]byte(c.yaml)); err == nil {

@@ -26,7 +26,8 @@ import (
 var volatilePaths = []string{
 	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
 	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
-	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/iscsi/initiatorname.iscsi", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id",
+	"etc/iscsi/initiatorname.iscsi", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
 }
 
 // writeDebian writes a root of Debian packages as a layer.
@@ -69,7 +70,8 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 		layerWrite.Close()
 		return err
 	}
-	environment := append(os.Environ(), "TMPDIR="+scope.Dir, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", Epoch.Unix()), "LC_ALL=C.UTF-8")
+	environment := append(os.Environ(),
+		"TMPDIR="+scope.Dir, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", Epoch.Unix()), "LC_ALL=C.UTF-8")
 	p, err := scope.Start(process.Spec{
 		Path: program, Args: command[1:], Env: environment, Stdout: layerWrite, Stderr: messagesWrite,
 	})

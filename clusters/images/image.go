@@ -89,7 +89,8 @@ func (s *Store) describe(image Image, layers []blob) (content, error) {
 			return content{}, err
 		}
 		configuration.RootFS.DiffIDs = append(configuration.RootFS.DiffIDs, id)
-		configuration.History = append(configuration.History, v1.History{Created: v1.Time{Time: Epoch}, CreatedBy: "Operator Labs"})
+		configuration.History = append(configuration.History,
+			v1.History{Created: v1.Time{Time: Epoch}, CreatedBy: "Operator Labs"})
 	}
 	text, err := json.Marshal(configuration)
 	if err != nil {
@@ -128,7 +129,9 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 // BuildTemporary builds an image like FromProgram, but its name lasts only until remove is called, or the process ends:
 // no other process needs the images of the reference's repository. It also removes names in the repository that others
 // left and that are no longer in use.
-func (s *Store) BuildTemporary(ctx context.Context, reference, program string) (_ Built, remove func() error, err error) {
+func (s *Store) BuildTemporary(
+	ctx context.Context, reference, program string,
+) (_ Built, remove func() error, err error) {
 	made, err := s.fromProgram(ctx, reference, program)
 	if err != nil {
 		return Built{}, nil, err

@@ -36,7 +36,8 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 		Written  map[string]string `json:",omitempty"`
 		System   string
 	}{
-		Layer: l, Programs: map[string]programSource{}, Roots: map[string]Debian{}, Modules: map[string]string{}, Images: map[string]string{},
+		Layer: l, Programs: map[string]programSource{},
+		Roots: map[string]Debian{}, Modules: map[string]string{}, Images: map[string]string{},
 		Written: map[string]string{}, System: runtime.GOARCH,
 	}
 	if l.Debian != "" {
@@ -103,7 +104,9 @@ func (s *Store) ensureLayer(ctx context.Context, c *Catalogue, l Layer, progress
 	}
 	started := time.Now()
 	if l.Debian != "" {
-		b, err = s.write(nil, func(w io.Writer) error { return s.writeDebian(ctx, l.Debian, c.Debian[l.Debian], w, progress) })
+		b, err = s.write(nil, func(w io.Writer) error {
+			return s.writeDebian(ctx, l.Debian, c.Debian[l.Debian], w, progress)
+		})
 	} else {
 		var files tree
 		if files, err = s.collect(ctx, c, l, progress); err != nil {

@@ -44,7 +44,8 @@ func (s *Store) programSource(p Program) (programSource, error) {
 			return !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "testdata" && p.affectsProgram(name)
 		}
 		switch {
-		case strings.HasSuffix(name, "_test.go"), path.Dir(name) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
+		case strings.HasSuffix(name, "_test.go"),
+			path.Dir(name) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
 			return false
 		}
 		return strings.HasSuffix(name, ".go") || entry.Name() == "go.mod" || entry.Name() == "go.sum"

@@ -29,7 +29,10 @@ type Store struct {
 
 // StoreOf returns the store of a checkout, given its root.
 func StoreOf(root string) *Store {
-	return &Store{Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs")}
+	return &Store{
+		Dir:      filepath.Join(root, ".cache", "images"),
+		Programs: filepath.Join(root, "clusters", "images", "programs"),
+	}
 }
 
 // Progress is called while something is built or written: done of total packages or bytes. A total of 0 means that it
@@ -75,7 +78,8 @@ func (c content) built(reference string) Built {
 }
 
 func (s *Store) complete(c content) bool {
-	return c.Configuration.Digest != "" && s.has(c.Configuration) && !slices.ContainsFunc(c.Layers, func(l blob) bool { return !s.has(l) })
+	return c.Configuration.Digest != "" && s.has(c.Configuration) &&
+		!slices.ContainsFunc(c.Layers, func(l blob) bool { return !s.has(l) })
 }
 
 // Ensure builds the images that are missing, and returns all of them in the given order. A day after it was built, it

@@ -91,7 +91,8 @@ func TestImageBuildIsReproducible(t *testing.T) {
 	}
 	for i, second := range ensure(t, again, c.Images) {
 		if second.ID != first[i].ID || second.Size != first[i].Size {
-			t.Errorf("%s is %s with %d bytes, want %s with %d", second.Reference, second.ID, second.Size, first[i].ID, first[i].Size)
+			t.Errorf("%s is %s with %d bytes, want %s with %d",
+				second.Reference, second.ID, second.Size, first[i].ID, first[i].Size)
 		}
 	}
 	if first[0].ID == first[1].ID {
@@ -161,7 +162,8 @@ func TestFileIsReadFromStoredImage(t *testing.T) {
 	}
 	ensure(t, s, c.Set("small"))
 	t.Setenv("PATH", "") // there is no Go
-	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err != nil || string(text) != "world\n" {
+	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err != nil ||
+		string(text) != "world\n" {
 		t.Errorf("File() = %q (%v)", text, err)
 	}
 	if _, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/other"); err == nil {
@@ -462,7 +464,8 @@ func TestDebianRootIsReproducible(t *testing.T) {
 		if err != nil {
 			break
 		}
-		kept = append(kept, fmt.Sprintf("%s %o %s%s", h.Name, h.Mode, h.Linkname, h.PAXRecords["SCHILY.xattr.security.capability"]))
+		kept = append(kept, fmt.Sprintf("%s %o %s%s",
+			h.Name, h.Mode, h.Linkname, h.PAXRecords["SCHILY.xattr.security.capability"]))
 	}
 	if want := "[etc/ 755  etc/passwd 644  usr/bin/ping 4755 x usr/bin/ping6 0 usr/bin/ping]"; fmt.Sprint(kept) != want {
 		t.Errorf("kept %v, want %s", kept, want)

@@ -80,7 +80,8 @@ func RemoveUnused(store, repository string) error {
 		return err
 	}
 	for _, file := range files {
-		if info, err := os.Stat(file); err != nil || unfinished.MatchString(file) && time.Since(info.ModTime()) < writeTimeout {
+		if info, err := os.Stat(file); err != nil ||
+			unfinished.MatchString(file) && time.Since(info.ModTime()) < writeTimeout {
 			continue
 		}
 		if err := removeUnused(file); err != nil {

@@ -60,7 +60,8 @@ var (
 func Complete(reference string) (string, error) {
 	parts := grammar.FindStringSubmatch(reference)
 	if parts == nil {
-		return "", fmt.Errorf("%q is not the name of an image: it must be of the form registry/name:tag, in small letters", reference)
+		return "", fmt.Errorf("%q is not the name of an image: it must be of the form registry/name:tag, in small letters",
+			reference)
 	}
 	registry, name, tag, digest := parts[1], parts[2], parts[3], parts[4]
 	if registry == "" {
@@ -146,7 +147,8 @@ func read(file string) (Image, error) {
 		err = json.Unmarshal(text, &image)
 	}
 	if err != nil {
-		return image, fmt.Errorf("the image store is damaged at %s (%w): remove that file, and build the image again", file, err)
+		return image, fmt.Errorf("the image store is damaged at %s (%w): remove that file, and build the image again",
+			file, err)
 	}
 	return image, nil
 }

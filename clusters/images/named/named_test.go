@@ -30,7 +30,9 @@ func TestComplete(t *testing.T) {
 			t.Errorf("Complete(%q) = %q, %v; want %q", reference, got, err, want)
 		}
 	}
-	for _, reference := range []string{"", "Web", "web:", "web@sha256:12", "a//b", "-web", "web:v1 ", "../../etc", "http://x/y"} {
+	for _, reference := range []string{
+		"", "Web", "web:", "web@sha256:12", "a//b", "-web", "web:v1 ", "../../etc", "http://x/y",
+	} {
 		if got, err := Complete(reference); err == nil {
 			t.Errorf("Complete(%q) = %q, want an error", reference, got)
 		}
@@ -53,7 +55,8 @@ func TestLastImageOfANameWins(t *testing.T) {
 			}
 		}
 	}
-	if images, err := List(store); err != nil || len(images) != 1 || images[0].Reference != "docker.io/library/web:latest" {
+	if images, err := List(store); err != nil || len(images) != 1 ||
+		images[0].Reference != "docker.io/library/web:latest" {
 		t.Errorf("List() = %+v, %v", images, err)
 	}
 	files, err := filepath.Glob(filepath.Join(store, folder, "*"))

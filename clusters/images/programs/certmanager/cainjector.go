@@ -48,7 +48,9 @@ func runCAInjector(ctx context.Context, args []string) error {
 		Scheme: scheme,
 		Cache:  cache.Options{ReaderFailOnMissingInformer: true},
 		// The client reads only the requested Secrets, and does not cache all of them.
-		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Client: client.Options{
+			Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
+		},
 		Metrics:                       metricsserver.Options{BindAddress: *metricsAddress},
 		LeaderElection:                elect.enabled,
 		LeaderElectionNamespace:       elect.namespace,

@@ -50,10 +50,14 @@ func runController(ctx context.Context, args []string) error {
 	var options controller.ContextOptions
 	f.StringVar(&options.Kubeconfig, "kubeconfig", "", "file of a kubeconfig; default: that of its Pod")
 	f.StringVar(&options.Namespace, "namespace", "", "the only namespace to work in; default: all")
-	f.StringVar(&options.ClusterResourceNamespace, "cluster-resource-namespace", "kube-system", "where a ClusterIssuer's Secrets are")
-	f.StringVar(&options.HTTP01SolverImage, "acme-http01-solver-image", "", "image of the Pod that answers an HTTP-01 challenge")
-	f.StringSliceVar(&options.HTTP01SolverNameservers, "acme-http01-solver-nameservers", nil, "name servers (host:port) for the self check")
-	f.StringToStringVar(&options.HTTP01SolverExtraLabels, "acme-http01-solver-extra-labels", nil, "labels of that Pod (name=value,…)")
+	f.StringVar(&options.ClusterResourceNamespace, "cluster-resource-namespace", "kube-system",
+		"where a ClusterIssuer's Secrets are")
+	f.StringVar(&options.HTTP01SolverImage, "acme-http01-solver-image", "",
+		"image of the Pod that answers an HTTP-01 challenge")
+	f.StringSliceVar(&options.HTTP01SolverNameservers, "acme-http01-solver-nameservers", nil,
+		"name servers (host:port) for the self check")
+	f.StringToStringVar(&options.HTTP01SolverExtraLabels, "acme-http01-solver-extra-labels", nil,
+		"labels of that Pod (name=value,…)")
 	f.DurationVar(&options.DNS01CheckRetryPeriod, "dns01-check-retry-period", 10*time.Second,
 		"pause after a self check that failed, of HTTP-01, too")
 	f.StringVar(&options.DefaultIssuerName, "default-issuer-name", "", "issuer for Ingresses that name none")
@@ -65,8 +69,10 @@ func runController(ctx context.Context, args []string) error {
 		time.Hour, "pause after the first request that failed")
 	f.DurationVar(&options.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration",
 		32*time.Hour, "longest pause after requests that failed")
-	f.Float32Var(&options.KubernetesAPIQPS, "kube-api-qps", 20, "requests a second, where the API server does not meter them")
-	f.IntVar(&options.KubernetesAPIBurst, "kube-api-burst", 50, "requests at once, where the API server does not meter them")
+	f.Float32Var(&options.KubernetesAPIQPS, "kube-api-qps", 20,
+		"requests a second, where the API server does not meter them")
+	f.IntVar(&options.KubernetesAPIBurst, "kube-api-burst", 50,
+		"requests at once, where the API server does not meter them")
 	workers := f.Int("concurrent-workers", 5, "workers of each controller")
 	without := f.StringSlice("controllers", nil, "controllers to leave out: -name,…")
 	metricsAddress := f.String("metrics-listen-address", "0.0.0.0:9402", "where metrics are served; 0: nowhere")
@@ -116,15 +122,18 @@ func runController(ctx context.Context, args []string) error {
 		})
 	}
 	group.Go(func() error {
-		return elect.lead(ctx, base.RESTConfig, "cert-manager-controller", health.LeaderHealthzAdaptor, func(ctx context.Context) error {
-			return work(ctx, factory, base, *workers, *without)
-		})
+		return elect.lead(ctx, base.RESTConfig, "cert-manager-controller", health.LeaderHealthzAdaptor,
+			func(ctx context.Context) error {
+				return work(ctx, factory, base, *workers, *without)
+			})
 	})
 	return group.Wait()
 }
 
 // work runs all controllers until the context ends or one of them fails.
-func work(ctx context.Context, factory *controller.ContextFactory, base *controller.Context, workers int, without []string) error {
+func work(
+	ctx context.Context, factory *controller.ContextFactory, base *controller.Context, workers int, without []string,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, construct := range controller.Known() {
 		if slices.Contains(without, "-"+name) {

@@ -25,7 +25,8 @@ type election struct {
 func (e *election) addFlags(f *flags) {
 	f.BoolVar(&e.enabled, "leader-elect", true, "work only while it is the leader")
 	f.StringVar(&e.namespace, "leader-election-namespace", "kube-system", "namespace of the Lease")
-	f.DurationVar(&e.lease, "leader-election-lease-duration", 60*time.Second, "how long a leader that does not answer stays leader")
+	f.DurationVar(&e.lease, "leader-election-lease-duration", 60*time.Second,
+		"how long a leader that does not answer stays leader")
 	f.DurationVar(&e.renewal, "leader-election-renew-deadline", 40*time.Second, "how long a leader tries to stay leader")
 	f.DurationVar(&e.interval, "leader-election-retry-period", 15*time.Second, "how often it tries")
 }
@@ -45,8 +46,8 @@ func (e *election) lead(ctx context.Context, config *rest.Config, name string, w
 	if err != nil {
 		return err
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, e.namespace, name, client.CoreV1(), client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: identity})
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, e.namespace, name,
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
 	if err != nil {
 		return err
 	}

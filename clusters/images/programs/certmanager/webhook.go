@@ -49,14 +49,17 @@ func runWebhook(ctx context.Context, args []string) error {
 		}
 	}
 	os.Args = []string{"webhook", "-test.v", "-test.timeout=0"}
-	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "webhook", F: func(t *testing.T) {
-		_, stop := webhook.StartWebhookServer(t, args, func(s *server.Server) {
-			s.ListenAddr = int(config.SecurePort)
-			s.HealthzAddr = new(int(config.HealthzPort))
-			s.MetricsListenAddress = config.MetricsListenAddress
-		})
-		<-ctx.Done()
-		stop()
-	}}}, nil, nil)
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{
+		Name: "webhook",
+		F: func(t *testing.T) {
+			_, stop := webhook.StartWebhookServer(t, args, func(s *server.Server) {
+				s.ListenAddr = int(config.SecurePort)
+				s.HealthzAddr = new(int(config.HealthzPort))
+				s.MetricsListenAddress = config.MetricsListenAddress
+			})
+			<-ctx.Done()
+			stop()
+		},
+	}}, nil, nil)
 	return nil
 }

@@ -78,7 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	table := newTable()
 	for i := range ingresses {
-		if err := errors.Join(r.addRoutes(ctx, table, &ingresses[i]), r.addCertificates(ctx, table, &ingresses[i])); err != nil {
+		if err := errors.Join(r.addRoutes(ctx, table, &ingresses[i]),
+			r.addCertificates(ctx, table, &ingresses[i])); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -140,7 +141,9 @@ func (r *Reconciler) addRoutes(ctx context.Context, table *Table, ingress *netwo
 
 // backend returns the address of a Service. A missing Service is not an error of the controller: the client gets a page
 // that names what is missing.
-func (r *Reconciler) backend(ctx context.Context, namespace string, named *networkingv1.IngressBackend) (backend, error) {
+func (r *Reconciler) backend(
+	ctx context.Context, namespace string, named *networkingv1.IngressBackend,
+) (backend, error) {
 	if named.Service == nil {
 		return backend{missing: "the Ingress names a resource that is no Service, which this controller does not know"}, nil
 	}
@@ -158,7 +161,10 @@ func (r *Reconciler) backend(ctx context.Context, namespace string, named *netwo
 			return backend{url: &url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", addressOf(&service), port.Port)}}, nil
 		}
 	}
-	return backend{missing: fmt.Sprintf("the Service %s in the namespace %s has no port that the Ingress names", service.Name, namespace)}, nil
+	return backend{
+		missing: fmt.Sprintf("the Service %s in the namespace %s has no port that the Ingress names",
+			service.Name, namespace),
+	}, nil
 }
 
 // addressOf returns a Service's own address. A Service without one is reached by its name, which resolves to its Pods.
@@ -183,7 +189,8 @@ func (r *Reconciler) addCertificates(ctx context.Context, table *Table, ingress 
 		}
 		pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "a Secret holds no certificate", "namespace", secret.Namespace, "secret", secret.Name)
+			ctrl.LoggerFrom(ctx).Error(err, "a Secret holds no certificate",
+				"namespace", secret.Namespace, "secret", secret.Name)
 			continue
 		}
 		hosts := block.Hosts
@@ -206,7 +213,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, ingresses []networkingv1.I
 	if err := r.Get(ctx, r.Service, &service); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	status := networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: service.Spec.ClusterIP}}}
+	status := networkingv1.IngressLoadBalancerStatus{
+		Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: service.Spec.ClusterIP}},
+	}
 	var failed []error
 	for i := range ingresses {
 		ingress := &ingresses[i]

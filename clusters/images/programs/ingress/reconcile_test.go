@@ -74,9 +74,10 @@ func create(t *testing.T, api client.Client, objects ...client.Object) {
 // until waits until something holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		return holds(), nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) {
+			return holds(), nil
+		}); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -85,9 +86,12 @@ func until(t *testing.T, what string, holds func() bool) {
 func TestTableFollowsTheCluster(t *testing.T) {
 	r, api := start(t)
 	class, other := "lab", "nginx"
-	page := networkingv1.HTTPIngressPath{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{
-		Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Name: "http"}},
-	}}
+	page := networkingv1.HTTPIngressPath{
+		Path: "/", PathType: new(networkingv1.PathTypePrefix),
+		Backend: networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Name: "http"}},
+		},
+	}
 	of := func(name string, class *string, host string) *networkingv1.Ingress {
 		return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.IngressSpec{
 			IngressClassName: class, TLS: []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: name}},
@@ -100,12 +104,16 @@ func TestTableFollowsTheCluster(t *testing.T) {
 	annotated.Annotations = map[string]string{classAnnotation: class}
 	front := service("ingress", "http", 80)
 	create(t, api,
-		&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: networkingv1.IngressClassSpec{Controller: ControllerName}},
+		&networkingv1.IngressClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class},
+			Spec:       networkingv1.IngressClassSpec{Controller: ControllerName},
+		},
 		&networkingv1.IngressClass{
 			ObjectMeta: metav1.ObjectMeta{Name: other},
 			Spec:       networkingv1.IngressClassSpec{Controller: "example.com/other"},
 		},
-		front, of("shop", &class, "shop.lab.test"), of("theirs", &other, "theirs.lab.test"), of("nobodys", nil, "nobodys.lab.test"), annotated,
+		front, of("shop", &class, "shop.lab.test"), of("theirs", &other, "theirs.lab.test"),
+		of("nobodys", nil, "nobodys.lab.test"), annotated,
 	)
 
 	until(t, "the Ingress without a Service", func() bool {
@@ -128,7 +136,11 @@ func TestTableFollowsTheCluster(t *testing.T) {
 		return found.url != nil && found.url.Port() == "8080"
 	})
 
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Type: corev1.SecretTypeTLS, Data: pair(t, "first")}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+		Type:       corev1.SecretTypeTLS,
+		Data:       pair(t, "first"),
+	}
 	create(t, api, secret)
 	p, err := newProxy(r.Table)
 	if err != nil {

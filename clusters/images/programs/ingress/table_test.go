@@ -20,7 +20,8 @@ func to(name string) backend { return backend{url: &url.URL{Scheme: "http", Host
 
 func TestRequestSelectsService(t *testing.T) {
 	t.Parallel()
-	exact, prefix, specific := networkingv1.PathTypeExact, networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific
+	exact, prefix, specific := networkingv1.PathTypeExact, networkingv1.PathTypePrefix,
+		networkingv1.PathTypeImplementationSpecific
 	table := newTable()
 	table.add("shop.lab.test", "/", &prefix, to("page"))
 	table.add("shop.lab.test", "/cart", &prefix, to("cart"))
@@ -85,8 +86,14 @@ func TestResponses(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{"the Service gets the browser's host and path", "http://shop.lab.test/cart", http.StatusOK, "shop.lab.test /cart http"},
-		{"a port and capitals do not matter", "http://SHOP.lab.test:8080/cart", http.StatusOK, "SHOP.lab.test:8080 /cart http"},
+		{
+			"the Service gets the browser's host and path", "http://shop.lab.test/cart", http.StatusOK,
+			"shop.lab.test /cart http",
+		},
+		{
+			"a port and capitals do not matter", "http://SHOP.lab.test:8080/cart", http.StatusOK,
+			"SHOP.lab.test:8080 /cart http",
+		},
 		{"no Ingress", "http://example.com/x", http.StatusNotFound, "no Ingress names example.com/x"},
 		{"no Service", "http://empty.lab.test/", http.StatusServiceUnavailable, "there is no Service web"},
 		{"nobody listens", "http://down.lab.test/", http.StatusBadGateway, "the Service does not answer"},

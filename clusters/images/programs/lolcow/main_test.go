@@ -60,10 +60,12 @@ func TestCurlGetsTextAndABrowserGetsAPage(t *testing.T) {
 func TestGreetingIsEscaped(t *testing.T) {
 	const greeting = `<script>alert("moo")</script> & {{.}}`
 	page := ask(t, greeting, "/", "text/html").Body.String()
-	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;alert(&#34;moo&#34;)&lt;/script&gt; &amp; {{.}}") {
+	if strings.Contains(page, "<script") ||
+		!strings.Contains(page, "&lt;script&gt;alert(&#34;moo&#34;)&lt;/script&gt; &amp; {{.}}") {
 		t.Errorf("the page does not escape the greeting:\n%s", page)
 	}
-	if text := ask(t, "a \x1b[31mred\x07 cow", "/", "").Body.String(); !strings.Contains(text, "a \uFFFD[31mred\uFFFD cow") {
+	if text := ask(t, "a \x1b[31mred\x07 cow", "/", "").Body.String(); !strings.Contains(text,
+		"a \uFFFD[31mred\uFFFD cow") {
 		t.Errorf("a terminal would obey the greeting:\n%q", text)
 	}
 }
@@ -116,7 +118,8 @@ func TestOtherRequests(t *testing.T) {
 	if got := ask(t, "", "/barn", ""); got.Code != http.StatusNotFound {
 		t.Errorf("GET /barn: status = %d", got.Code)
 	}
-	if err := run(t.Context(), []string{"a", "b"}, ""); err == nil || !strings.Contains(err.Error(), "usage: lolcow [ADDRESS]") {
+	if err := run(t.Context(), []string{"a", "b"}, ""); err == nil ||
+		!strings.Contains(err.Error(), "usage: lolcow [ADDRESS]") {
 		t.Errorf("run() with two arguments: error = %v", err)
 	}
 }

@@ -77,7 +77,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // introduction answers each request with a name, and the address of the client.
 func introduction(name string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s answers %s\n", name, r.RemoteAddr) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s answers %s\n", name, r.RemoteAddr)
+	})
 }
 
 // serve serves at an address until the context ends. Default: :8080.

@@ -29,7 +29,9 @@ func TestTarRoundTrip(t *testing.T) {
 	if err := runTar([]string{"cf", "-", filepath.Join(from, "a")}, nil, &archive); err != nil {
 		t.Fatal(err)
 	}
-	if err := runTar([]string{"--no-same-permissions", "--no-same-owner", "-xmf", "-", "-C", to}, &archive, io.Discard); err != nil {
+	if err := runTar([]string{
+		"--no-same-permissions", "--no-same-owner", "-xmf", "-", "-C", to,
+	}, &archive, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(to, from, "a")

@@ -14,7 +14,10 @@ func TestParseRuncArguments(t *testing.T) {
 		args []string
 		want call
 	}{
-		{[]string{"--root", "/run/x", "--log", "/l.json", "create", "--bundle", "/b", "--pid-file", "/b/pid", "abc"}, call{"create", "/b", ""}},
+		{
+			[]string{"--root", "/run/x", "--log", "/l.json", "create", "--bundle", "/b", "--pid-file", "/b/pid", "abc"},
+			call{"create", "/b", ""},
+		},
 		{[]string{"run", "-b=/b", "abc"}, call{"run", "/b", ""}},
 		{[]string{"exec", "--process", "/p.json", "--detach", "abc"}, call{"exec", "", "/p.json"}},
 		{[]string{"--systemd-cgroup", "delete", "--force", "abc"}, call{"delete", "", ""}},
@@ -39,8 +42,11 @@ func TestMissingHostCapabilitiesAreNamed(t *testing.T) {
 
 func TestProcessGetsOnlyGrantedCapabilities(t *testing.T) {
 	process := map[string]any{
-		"capabilities": map[string]any{"bounding": []any{"CAP_KILL", "CAP_SYS_RESOURCE"}, "effective": []any{"CAP_SYS_RESOURCE"}},
-		"oomScoreAdj":  float64(-998), "rlimits": []any{map[string]any{"type": "RLIMIT_NOFILE"}}, "cwd": "/",
+		"capabilities": map[string]any{
+			"bounding":  []any{"CAP_KILL", "CAP_SYS_RESOURCE"},
+			"effective": []any{"CAP_SYS_RESOURCE"},
+		},
+		"oomScoreAdj": float64(-998), "rlimits": []any{map[string]any{"type": "RLIMIT_NOFILE"}}, "cwd": "/",
 	}
 	limit(process, []string{"CAP_SYS_RESOURCE"}, -5)
 	want := map[string]any{

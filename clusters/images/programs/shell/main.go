@@ -58,7 +58,9 @@ func run(ctx context.Context, args []string, out, problems io.Writer) error {
 		return err
 	}
 	runner, err := interp.New(
-		interp.StdIO(os.Stdin, out, problems), interp.Params(append([]string{"--"}, parameters...)...), interp.ExecHandlers(tools),
+		interp.StdIO(os.Stdin, out, problems),
+		interp.Params(append([]string{"--"}, parameters...)...),
+		interp.ExecHandlers(tools),
 	)
 	if err != nil {
 		return err
