@@ -165,7 +165,9 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, rep
 	create := func() error {
 		return c.guarded(ctx, report, func() error {
 			return c.provider.Create(c.Name,
-				cluster.CreateWithV1Alpha4Config(wanted), cluster.CreateWithNodeImage(marker.NodeImage), cluster.CreateWithRetain(true),
+				cluster.CreateWithV1Alpha4Config(wanted),
+				cluster.CreateWithNodeImage(marker.NodeImage),
+				cluster.CreateWithRetain(true),
 				cluster.CreateWithKubeconfigPath(c.Kubeconfig()), cluster.CreateWithWaitForReady(0),
 				cluster.CreateWithDisplayUsage(false), cluster.CreateWithDisplaySalutation(false))
 		})
@@ -264,16 +266,17 @@ func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 
 // WaitReady waits until the API server reports that it is ready.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name, func(ctx context.Context) (string, error) {
-		client, err := c.client()
-		if err == nil {
-			err = readyz.Ask(ctx, client.Discovery().RESTClient())
-		}
-		if err != nil {
-			return "it last answered: " + err.Error(), nil //nolint:nilerr // it may yet answer
-		}
-		return "", nil
-	})
+	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name,
+		func(ctx context.Context) (string, error) {
+			client, err := c.client()
+			if err == nil {
+				err = readyz.Ask(ctx, client.Discovery().RESTClient())
+			}
+			if err != nil {
+				return "it last answered: " + err.Error(), nil //nolint:nilerr // it may yet answer
+			}
+			return "", nil
+		})
 	if err != nil {
 		return c.explained(ctx, err)
 	}

@@ -38,11 +38,13 @@ var known = []struct {
 	},
 	{
 		regexp.MustCompile(`(?i)cgroup v1 support|kubelet is configured to not run on a host using cgroup v1`),
-		"Kubernetes refuses this machine's cgroup v1: put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches",
+		"Kubernetes refuses this machine's cgroup v1: " +
+			"put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches",
 	},
 	{
 		regexp.MustCompile(`(?i)unable to apply caps: operation not permitted`),
-		"this machine's root lacks a capability that privileged containers are given: `cluster engine start` starts an engine that knows of it",
+		"this machine's root lacks a capability that privileged containers are given: " +
+			"`cluster engine start` starts an engine that knows of it",
 	},
 	{
 		regexp.MustCompile(`(?i)out of memory|oom-kill|cannot allocate memory`),
@@ -95,7 +97,9 @@ func (c *Cluster) Explain(ctx context.Context) string {
 	for _, node := range nodes {
 		fmt.Fprintf(&out, "\n  node %s: %s", node.Name, node.Status)
 		if !node.Running {
-			c.lines(&out, "the end of its log", func(w *bytes.Buffer) error { return docker.Run(ctx, nil, w, "logs", "--tail=10", node.Name) })
+			c.lines(&out, "the end of its log", func(w *bytes.Buffer) error {
+				return docker.Run(ctx, nil, w, "logs", "--tail=10", node.Name)
+			})
 			continue
 		}
 		c.lines(&out, "kubelet", func(w *bytes.Buffer) error {
@@ -104,7 +108,8 @@ func (c *Cluster) Explain(ctx context.Context) string {
 					`| grep -E '^[EF][0-9]|"command failed"|^Error' | tail -n 5`)
 		})
 		c.lines(&out, "containers that do not run", func(w *bytes.Buffer) error {
-			return docker.Exec(ctx, node.Name, nil, w, "sh", "-c", `crictl ps --all 2>/dev/null | grep -v Running | tail -n +2 | tail -n 5`)
+			return docker.Exec(ctx, node.Name, nil, w, "sh", "-c",
+				`crictl ps --all 2>/dev/null | grep -v Running | tail -n +2 | tail -n 5`)
 		})
 	}
 	return out.String()

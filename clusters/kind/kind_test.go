@@ -131,7 +131,8 @@ func TestProfileHashFollowsItsContent(t *testing.T) {
 // healthyFacts returns the facts of a machine on which nothing is wrong.
 func healthyFacts() Facts {
 	return Facts{
-		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64", Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
+		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64",
+		Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
 		Root: "/var/lib/docker", InotifyInstances: 1024, InotifyWatches: 1 << 20, InstancesFree: 1000,
 	}
 }
@@ -156,13 +157,19 @@ func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 		"an engine just new enough": {"student", func(f *Facts) { f.Version = "20.10.24+dfsg1" }, false, ""},
 		"an old kernel":             {"student", func(f *Facts) { f.Kernel = "4.19.0-27-amd64" }, true, "5.10"},
 		"cgroup v1":                 {"student", func(f *Facts) { f.Cgroup = "1" }, false, "failCgroupV1"},
-		"cgroup v1 without root":    {"student", func(f *Facts) { f.Cgroup, f.Rootless = "1", true }, true, "unified_cgroup_hierarchy"},
-		"a small virtual machine":   {"student", func(f *Facts) { f.Memory = 2 * gigabyte }, true, "memory"},
-		"memory taken by others":    {"classroom", func(f *Facts) { f.Available = 3 * gigabyte }, true, "docker ps"},
-		"a full disk":               {"student", func(f *Facts) { f.DiskFree = gigabyte }, true, "docker system prune"},
-		"few inotify instances":     {"classroom", func(f *Facts) { f.InstancesFree = 20 }, true, "max_user_instances"},
-		"a low limit, not root":     {"classroom", func(f *Facts) { f.InotifyInstances, f.InstancesFree = 64, -1 }, true, "max_user_instances"},
-		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 2048 }, true, "max_user_watches"},
+		"cgroup v1 without root": {
+			"student", func(f *Facts) { f.Cgroup, f.Rootless = "1", true }, true,
+			"unified_cgroup_hierarchy",
+		},
+		"a small virtual machine": {"student", func(f *Facts) { f.Memory = 2 * gigabyte }, true, "memory"},
+		"memory taken by others":  {"classroom", func(f *Facts) { f.Available = 3 * gigabyte }, true, "docker ps"},
+		"a full disk":             {"student", func(f *Facts) { f.DiskFree = gigabyte }, true, "docker system prune"},
+		"few inotify instances":   {"classroom", func(f *Facts) { f.InstancesFree = 20 }, true, "max_user_instances"},
+		"a low limit, not root": {
+			"classroom", func(f *Facts) { f.InotifyInstances, f.InstancesFree = 64, -1 }, true,
+			"max_user_instances",
+		},
+		"few inotify watches": {"student", func(f *Facts) { f.InotifyWatches = 2048 }, true, "max_user_watches"},
 		"a port in use": {"classroom", func(f *Facts) {
 			f.Taken = map[int]string{0: "the container other"}
 		}, true, "the container other"},
@@ -196,7 +203,8 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 		free int64
 		full bool
 	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: unknown
-		if problem, full := diskProblem("/data", test.free, need, "a cluster", checkoutDiskFix); full != test.full || full && !problem.Fatal {
+		if problem, full := diskProblem("/data", test.free, need, "a cluster", checkoutDiskFix); full != test.full ||
+			full && !problem.Fatal {
 			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, problem, test.full)
 		}
 	}
@@ -221,7 +229,8 @@ func TestExistingClusterNeedsNoDiskSpace(t *testing.T) {
 
 func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	t.Parallel()
-	profile, err := parseProfile("mine", []byte("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"))
+	profile, err := parseProfile("mine", []byte(
+		"kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +253,10 @@ func TestParseEngineInfo(t *testing.T) {
 			`{"ServerErrors":["Cannot connect to the Docker daemon"]}`,
 			&docker.Error{Stderr: "exit", Err: errors.New("exit status 1")}, "Cannot connect",
 		},
-		"no engine, old":       {"", &docker.Error{Stderr: "permission denied", Err: errors.New("exit status 1")}, "permission denied"},
+		"no engine, old": {
+			"", &docker.Error{Stderr: "permission denied", Err: errors.New("exit status 1")},
+			"permission denied",
+		},
 		"podman, named docker": {`{"host":{"arch":"amd64"},"version":{"Version":"4.3.1"}}`, nil, "podman"},
 		"something else":       {"hello", nil, "not JSON"},
 	} {
@@ -286,16 +298,21 @@ func TestOccupiedPortNamesItsOwner(t *testing.T) {
 
 func TestRegistryDetection(t *testing.T) {
 	t.Parallel()
-	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
 	t.Cleanup(registry.Close)
-	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
 	t.Cleanup(portal.Close)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	if err := answer(t.Context(), []string{registry.URL}); err != nil {
 		t.Errorf("a registry that requires authentication: error = %v", err)
 	}
-	if err := answer(t.Context(), []string{registry.URL, portal.URL}); err == nil || !strings.Contains(err.Error(), "403") {
+	if err := answer(t.Context(), []string{registry.URL, portal.URL}); err == nil ||
+		!strings.Contains(err.Error(), "403") {
 		t.Errorf("a captive portal: error = %v", err)
 	}
 	if err := answer(t.Context(), []string{registry.URL, gone.URL}); err == nil {
@@ -344,7 +361,8 @@ func TestNodeIsReadyWhenItAcceptsPods(t *testing.T) {
 	if state := nodeState(node); !state.Ready {
 		t.Errorf("the node is not ready: %s", state.Why)
 	}
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
+	node.Spec.Taints = append(node.Spec.Taints,
+		corev1.Taint{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
 	if state := nodeState(node); state.Ready || !strings.Contains(state.Why, "agent-not-ready") {
 		t.Errorf("a node that accepts no Pods is ready: %t, %s", state.Ready, state.Why)
 	}

@@ -68,7 +68,9 @@ func Pull(ctx context.Context, reference string) (pulled bool, err error) {
 // Load loads images into all nodes that lack them, and returns how many images at least one node lacked. progress is
 // called with the number of bytes that all nodes have received. The total is not known in advance, because images share
 // layers.
-func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done int64)) (loaded int, err error) {
+func (c *Cluster) Load(
+	ctx context.Context, store *images.Store, built []images.Built, progress func(done int64),
+) (loaded int, err error) {
 	nodes, err := docker.Nodes(ctx, c.Name)
 	if err != nil {
 		return 0, err

@@ -43,7 +43,10 @@ func NodeStates(ctx context.Context, config *rest.Config) ([]NodeState, error) {
 }
 
 func nodeState(node *corev1.Node) NodeState {
-	state := NodeState{Name: node.Name, Version: node.Status.NodeInfo.KubeletVersion, Why: "its kubelet has not reported its status yet"}
+	state := NodeState{
+		Name: node.Name, Version: node.Status.NodeInfo.KubeletVersion,
+		Why: "its kubelet has not reported its status yet",
+	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			state.Ready, state.Why = condition.Status == corev1.ConditionTrue, condition.Message
@@ -51,7 +54,9 @@ func nodeState(node *corev1.Node) NodeState {
 	}
 	for _, taint := range node.Spec.Taints {
 		// These are temporary taints: an uninitialised network, a node that is not ready.
-		if state.Ready && taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != "node-role.kubernetes.io/control-plane" {
+		if state.Ready &&
+			taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			taint.Key != "node-role.kubernetes.io/control-plane" {
 			state.Ready, state.Why = false, "it has the taint "+taint.Key
 		}
 	}

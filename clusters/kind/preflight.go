@@ -41,7 +41,8 @@ const (
 	oldestKernelMajor, oldestKernelMinor = 5, 10
 )
 
-const inotifyFix = "`sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288` as root (in /etc/sysctl.d, it stays)"
+const inotifyFix = "`sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288` " +
+	"as root (in /etc/sysctl.d, it stays)"
 
 // Facts are the results of the preflight measurements. A value that could not be measured is zero, and causes no
 // complaint.
@@ -108,7 +109,8 @@ func free(folder string) int64 {
 // CheckDiskSpace returns the problem, if any, of the disk of a folder that will hold a cluster and the images that we
 // build. It is for callers that have no engine yet.
 func CheckDiskSpace(folder string, profile *Profile) (Problem, bool) {
-	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", checkoutDiskFix)
+	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk,
+		count(int64(profile.Nodes()))+" and its images", checkoutDiskFix)
 }
 
 // How to free space in Docker's folder, and in a checkout.
@@ -172,7 +174,8 @@ func (f *Facts) Problems(profile *Profile, exists bool) []Problem {
 	if f.Missing {
 		return []Problem{{
 			"there is no docker command on PATH",
-			"on Debian `apt-get install docker.io` as root installs it; elsewhere see https://docs.docker.com/engine/install", true,
+			"on Debian `apt-get install docker.io` as root installs it; " +
+				"elsewhere see https://docs.docker.com/engine/install", true,
 		}}
 	}
 	if f.Unreachable != "" {
@@ -183,7 +186,8 @@ func (f *Facts) Problems(profile *Profile, exists bool) []Problem {
 	note := func(what, fix string) { problems = append(problems, Problem{what, fix, false}) }
 
 	if older(f.Version, oldestDockerMajor, oldestDockerMinor) {
-		fatal("Docker's engine is version "+f.Version, fmt.Sprintf("kind needs %d.%d or newer", oldestDockerMajor, oldestDockerMinor))
+		fatal("Docker's engine is version "+f.Version,
+			fmt.Sprintf("kind needs %d.%d or newer", oldestDockerMajor, oldestDockerMinor))
 	}
 	if older(f.Kernel, oldestKernelMajor, oldestKernelMinor) {
 		fatal("the kernel is "+f.Kernel, fmt.Sprintf("Cilium needs %d.%d or newer", oldestKernelMajor, oldestKernelMinor))
@@ -192,13 +196,15 @@ func (f *Facts) Problems(profile *Profile, exists bool) []Problem {
 		switch {
 		case f.Rootless:
 			fatal("Docker runs without root on a machine with cgroup v1",
-				"kind needs cgroup v2 for that: start Linux with systemd.unified_cgroup_hierarchy=1, or use Docker's engine of root")
+				"kind needs cgroup v2 for that: "+
+					"start Linux with systemd.unified_cgroup_hierarchy=1, or use Docker's engine of root")
 		case !profile.ToleratesCgroupV1():
 			fatal("the machine has cgroup v1, which Kubernetes 1.36 refuses",
 				"start Linux with systemd.unified_cgroup_hierarchy=1, "+
 					"or put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches")
 		default:
-			note("the machine has cgroup v1", "the profile lets Kubernetes 1.36 take it (failCgroupV1: false); a later version will not")
+			note("the machine has cgroup v1",
+				"the profile lets Kubernetes 1.36 take it (failCgroupV1: false); a later version will not")
 		}
 	}
 	if exists {
@@ -233,7 +239,8 @@ func (f *Facts) Problems(profile *Profile, exists bool) []Problem {
 	for i, port := range profile.Ports() {
 		if owner, taken := f.Taken[i]; taken {
 			fatal(fmt.Sprintf("port %d of %s is taken by %s", port.Number, port.Address, owner),
-				fmt.Sprintf("it is needed for %s: stop that program, or change the port in clusters/config/kind/%s.yaml", port.What, profile.Name))
+				fmt.Sprintf("it is needed for %s: stop that program, or change the port in clusters/config/kind/%s.yaml",
+					port.What, profile.Name))
 		}
 	}
 	return problems
@@ -245,7 +252,8 @@ func (f *Facts) unreachable() Problem {
 	case strings.Contains(answer, "permission denied"):
 		return Problem{
 			"you may not use Docker's engine",
-			"`sudo usermod -aG docker $USER` allows it after you have logged in again; anyone in that group can become root on this machine", true,
+			"`sudo usermod -aG docker $USER` allows it after you have logged in again; " +
+				"anyone in that group can become root on this machine", true,
 		}
 	case strings.Contains(answer, "podman"):
 		return Problem{
@@ -260,7 +268,8 @@ func (f *Facts) unreachable() Problem {
 	default:
 		return Problem{
 			"Docker's engine does not answer (" + f.Unreachable + ")",
-			"start it: `sudo systemctl start docker`, or Docker Desktop; as root on Debian this command starts one by itself", true,
+			"start it: `sudo systemctl start docker`, or Docker Desktop; " +
+				"as root on Debian this command starts one by itself", true,
 		}
 	}
 }

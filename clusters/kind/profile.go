@@ -70,14 +70,16 @@ func parseProfile(name string, content []byte) (*Profile, error) {
 		return nil, fmt.Errorf("this is not kind's configuration: %w", err)
 	}
 	if c := profile.cluster; c.Kind != "Cluster" || c.APIVersion != "kind.x-k8s.io/v1alpha4" {
-		return nil, fmt.Errorf("it must have kind Cluster and apiVersion kind.x-k8s.io/v1alpha4, not %q and %q", c.Kind, c.APIVersion)
+		return nil, fmt.Errorf("it must have kind Cluster and apiVersion kind.x-k8s.io/v1alpha4, not %q and %q",
+			c.Kind, c.APIVersion)
 	}
 	if profile.cluster.Name != "" {
 		return nil, fmt.Errorf("it must not have a name: --name sets the cluster's name")
 	}
 	for _, node := range profile.cluster.Nodes {
 		if node.Role != v1alpha4.ControlPlaneRole && node.Role != v1alpha4.WorkerRole {
-			return nil, fmt.Errorf("a node's role is %s or %s, not %q", v1alpha4.ControlPlaneRole, v1alpha4.WorkerRole, node.Role)
+			return nil, fmt.Errorf("a node's role is %s or %s, not %q",
+				v1alpha4.ControlPlaneRole, v1alpha4.WorkerRole, node.Role)
 		}
 	}
 	if profile.ControlPlanes() == 0 {
@@ -152,7 +154,10 @@ func (p *Profile) Ports() []Port {
 		if address == "" {
 			address = "127.0.0.1"
 		}
-		ports = append(ports, Port{Address: address, Number: int(n), Protocol: "tcp", What: "the API server (networking.apiServerPort)"})
+		ports = append(ports, Port{
+			Address: address, Number: int(n), Protocol: "tcp",
+			What: "the API server (networking.apiServerPort)",
+		})
 	}
 	for _, node := range p.cluster.Nodes {
 		for _, mapping := range node.ExtraPortMappings {

@@ -108,7 +108,8 @@ func (c *Cluster) marker(ctx context.Context) (*Marker, error) {
 	}
 	data := object.Data
 	marker := &Marker{
-		Profile: data["profile"], Hash: data["hash"], Images: data["images"], NodeImage: data["nodeImage"], Tested: data["tested"],
+		Profile: data["profile"], Hash: data["hash"], Images: data["images"],
+		NodeImage: data["nodeImage"], Tested: data["tested"],
 	}
 	marker.Created, _ = time.Parse(time.RFC3339, data["created"]) // an edit that can't be parsed loses the date
 	return marker, nil

@@ -24,7 +24,9 @@ import (
 // therefore kills. The program gets a session of its own, and is killed when we die or the context ends. status is its
 // exit code, or 128 and the number of the signal that ended it. Attend becomes the parent of all orphans below us and
 // waits for every child, so the caller must do nothing else with processes.
-func Attend(ctx context.Context, path string, args []string, patience time.Duration) (status int, left string, err error) {
+func Attend(
+	ctx context.Context, path string, args []string, patience time.Duration,
+) (status int, left string, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, "", err
 	}
@@ -59,7 +61,8 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 			left = namesBelow(os.Getpid())
 		}
 		if time.Since(began) > patience+killPatience {
-			return status, strings.TrimSpace(left), fmt.Errorf("processes that were killed %s ago have not ended, and keep running", killPatience)
+			return status, strings.TrimSpace(left),
+				fmt.Errorf("processes that were killed %s ago have not ended, and keep running", killPatience)
 		}
 		for _, below := range pid.Below(os.Getpid()) {
 			below.Signal(unix.SIGKILL)

@@ -41,7 +41,10 @@ func TestAttendNamesRemainingProcesses(t *testing.T) {
 		{"a process that ends a little later", "sleep 0.2 & exit 0", "1h", "", `status 0, left ""`},
 		{"a process of the same group", "sleep 1000 & exit 0", "1ms", "", `status 0, left "N (sleep)"`},
 		{"a process that has left group and session", "setsid sleep 1000 & exit 4", "1ms", "", `status 4, left "N (sleep)"`},
-		{"an orphan of an orphan", "setsid sh -c 'sleep 1000 & sleep 1001 &' & wait", "1ms", "", `status 0, left "N (sleep), N (sleep)"`},
+		{
+			"an orphan of an orphan", "setsid sh -c 'sleep 1000 & sleep 1001 &' & wait",
+			"1ms", "", `status 0, left "N (sleep), N (sleep)"`,
+		},
 		{"a program that a signal ends", "kill -9 $$", "1h", "", `status 137, left ""`},
 		{"a program that takes too long", "sleep 1000", "1h", "1ms", `status 137, left ""`},
 	} {

@@ -137,7 +137,8 @@ func TestContainedProgramHasItsOwnProc(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	scope := newScope(t, Options{})
-	_, output, _ := contain(t, scope, `echo $$ $(ls -d /proc/[0-9]* | wc -l); tr '\0' '\n' </proc/$$/cmdline | head -2 | tail -1`)
+	_, output, _ := contain(t, scope,
+		`echo $$ $(ls -d /proc/[0-9]* | wc -l); tr '\0' '\n' </proc/$$/cmdline | head -2 | tail -1`)
 	words := readLine(t, output)
 	if pid := number(t, words[0]); pid < 2 || pid > 20 {
 		t.Errorf("PID = %d, want the second or a little later of a namespace of its own", pid)
@@ -232,8 +233,9 @@ func TestNoexecFolderIsReported(t *testing.T) {
 	owner.SysProcAttr = inUserNamespace(syscall.CLONE_NEWNS)
 	owner.start(t)
 	for range 2 {
-		if output := strings.Join(owner.line(t), " "); !strings.HasPrefix(output, "starting operator: fork/exec ") || !strings.HasSuffix(output,
-			"/operator: permission denied: no program may run from there (noexec): set TMPDIR to a folder on another file system") {
+		if output := strings.Join(owner.line(t), " "); !strings.HasPrefix(output, "starting operator: fork/exec ") ||
+			!strings.HasSuffix(output, "/operator: permission denied: "+
+				"no program may run from there (noexec): set TMPDIR to a folder on another file system") {
 			t.Errorf("error = %s", output)
 		}
 	}
@@ -400,7 +402,10 @@ func TestContainedBackgroundProgramIsNice(t *testing.T) {
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
 		var output strings.Builder
-		p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "nice"}, Stdout: &output, Background: true, Contained: true})
+		p, err := scope.Start(Spec{
+			Path: "/bin/sh", Args: []string{"-c", "nice"},
+			Stdout: &output, Background: true, Contained: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +448,10 @@ func TestScopeReportsWeakestContainment(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ a, b, want Containment }{
-		{"", Namespaces, Namespaces}, {Supervised, Namespaces, Supervised}, {Namespaces, Supervised, Supervised}, {Grouped, Supervised, Grouped},
+		{"", Namespaces, Namespaces},
+		{Supervised, Namespaces, Supervised},
+		{Namespaces, Supervised, Supervised},
+		{Grouped, Supervised, Grouped},
 	} {
 		if got := weakest(test.a, test.b); got != test.want {
 			t.Errorf("weakest(%q, %q) = %q", test.a, test.b, got)

@@ -149,7 +149,10 @@ func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 		{"it is killed", func(_ *Scope, p *Process) { p.Kill() }},
 		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(waitLimit) }},
 		{"its scope is closed", func(s *Scope, _ *Process) { _ = s.Close() }},
-		{"its supervisor is asked to end", func(_ *Scope, p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGQUIT); <-p.Done() }},
+		{"its supervisor is asked to end", func(_ *Scope, p *Process) {
+			_ = syscall.Kill(p.PID(), syscall.SIGQUIT)
+			<-p.Done()
+		}},
 	} {
 		t.Run(test.when, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +246,9 @@ func bomb(options Options, script string) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &ours); err != nil {
 		return err
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(ours.Cur, uint64(len(have)+more)), Max: ours.Max}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{
+		Cur: min(ours.Cur, uint64(len(have)+more)), Max: ours.Max,
+	}); err != nil {
 		return err
 	}
 	_, err = scope.Start(Spec{
@@ -355,8 +360,12 @@ func TestUnprivilegedUserCanContainPrograms(t *testing.T) {
 	tests := exec.Command("/proc/self/exe", run, "-test.v", "-test.parallel=16")
 	tests.Env, tests.Dir = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), dir
 	tests.Stdout, tests.Stderr = &output, &output
-	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
-	if err := tests.Run(); err != nil || !strings.Contains(output.String(), "--- PASS: TestContainedProgramLeavesNoProcesses ") {
+	tests.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: nobody, Gid: nobody},
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	if err := tests.Run(); err != nil ||
+		!strings.Contains(output.String(), "--- PASS: TestContainedProgramLeavesNoProcesses ") {
 		got := output.String()
 		if _, failed, ok := strings.Cut(got, "_test.go:"); ok {
 			got = failed[:min(len(failed), 2000)]

@@ -37,7 +37,8 @@ func TestOnlyProcessDuringExecIsUnsettled(t *testing.T) {
 		return err == nil && filepath.Base(program) == "sleep" && !unsettled(fmt.Sprintf("/proc/%d", bare.Process.Pid), true)
 	})
 	for name, process := range map[string]int{
-		"ours": os.Getpid(), "without an environment": bare.Process.Pid, "dead": dead.Process.Pid, "of the kernel": 2, "nobody": 1 << 30,
+		"ours": os.Getpid(), "without an environment": bare.Process.Pid,
+		"dead": dead.Process.Pid, "of the kernel": 2, "nobody": 1 << 30,
 	} {
 		if unsettled(fmt.Sprintf("/proc/%d", process), true) {
 			t.Errorf("a process that is %s counts as one between two programs", name)
@@ -106,7 +107,8 @@ func TestDyingNamespaceIsNotMistakenForGone(t *testing.T) {
 			first.start(t)
 			process := fmt.Sprintf("/proc/%d", first.Process.Pid)
 			// Another process there has a parent outside, which does not wait for it for now.
-			parent := exec.Command(nsenter, "--preserve-credentials", "--user", "--pid", "--target", fmt.Sprint(first.Process.Pid), "sleep", "1000")
+			parent := exec.Command(nsenter, "--preserve-credentials", "--user", "--pid",
+				"--target", fmt.Sprint(first.Process.Pid), "sleep", "1000")
 			if err := parent.Start(); err != nil {
 				t.Fatal(err)
 			}

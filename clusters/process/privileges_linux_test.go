@@ -65,7 +65,8 @@ func TestContainedProgramCannotSignalOutside(t *testing.T) {
 		t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
 		outside := []int{bystander.Process.Pid, scope.guard.Process.Pid}
 		p, output, dir := contain(t, scope, fmt.Sprintf(
-			`kill -KILL $PPID; kill -STOP $PPID; kill -KILL %d; kill -KILL %d; kill -CONT $PPID`, outside[0], outside[1])+escapes+"sleep 1000")
+			`kill -KILL $PPID; kill -STOP $PPID; kill -KILL %d; kill -KILL %d; kill -CONT $PPID`,
+			outside[0], outside[1])+escapes+"sleep 1000")
 		readLine(t, output)
 		live := func(pids ...int) {
 			t.Helper()

@@ -151,7 +151,8 @@ func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if spec.Background {
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNiceness()) // its only effect is a slower program
+		// Its only effect is a slower program.
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNiceness())
 	}
 	return cmd, nil
 }

@@ -18,7 +18,8 @@ type LeftoverError struct {
 }
 
 func (e *LeftoverError) Error() string {
-	return fmt.Sprintf("the run folder %s can't be removed (%v): the next run tries again, or remove it yourself", e.Dir, e.Err)
+	return fmt.Sprintf("the run folder %s can't be removed (%v): the next run tries again, or remove it yourself",
+		e.Dir, e.Err)
 }
 
 func (e *LeftoverError) Unwrap() error { return e.Err }

@@ -77,8 +77,11 @@ func TestRemoveDoesNotFollowLinks(t *testing.T) {
 	outside := t.TempDir()
 	must(t, os.Mkdir(outside+"/folder", 0o500), os.WriteFile(outside+"/file", nil, 0o400))
 	scope := newScope(t, Options{})
-	must(t, os.Mkdir(scope.Dir+"/a", 0o700), os.Symlink(outside, scope.Dir+"/link"), os.Symlink(outside+"/folder", scope.Dir+"/a/link"),
-		os.Symlink(outside+"/file", scope.Dir+"/a/file"), os.Chmod(scope.Dir+"/a", 0o500))
+	must(t, os.Mkdir(scope.Dir+"/a", 0o700),
+		os.Symlink(outside, scope.Dir+"/link"),
+		os.Symlink(outside+"/folder", scope.Dir+"/a/link"),
+		os.Symlink(outside+"/file", scope.Dir+"/a/file"),
+		os.Chmod(scope.Dir+"/a", 0o500))
 	if err := scope.Close(); err != nil || exists(scope.Dir) {
 		t.Errorf("Close() error = %v", err)
 	}

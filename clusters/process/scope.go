@@ -90,7 +90,8 @@ func weakest(a, b Containment) Containment {
 func Root() (string, error) {
 	temporary := os.TempDir()
 	if !filepath.IsAbs(temporary) {
-		return "", fmt.Errorf("TMPDIR is %q, which is no absolute path: set it to the path of a folder, beginning with a slash", temporary)
+		return "", fmt.Errorf("TMPDIR is %q, which is no absolute path: "+
+			"set it to the path of a folder, beginning with a slash", temporary)
 	}
 	root := filepath.Join(temporary, fmt.Sprintf("operator-labs-%d", os.Getuid()))
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

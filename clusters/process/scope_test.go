@@ -132,7 +132,8 @@ func TestScopeNeedsOwnedRootFolder(t *testing.T) {
 				t.Skipf("only root can give a folder away: %v", err)
 			}
 			_, err = NewScope(Options{})
-			want := root + " is not a folder of yours, so others could read what is in it: remove it, or set TMPDIR to a folder of yours"
+			want := root + " is not a folder of yours, so others could read what is in it: " +
+				"remove it, or set TMPDIR to a folder of yours"
 			if err == nil || err.Error() != want {
 				t.Errorf("error = %v, want %s", err, want)
 			}
@@ -173,7 +174,8 @@ func TestUnusableTMPDIRIsNamed(t *testing.T) {
 		dir + "/nowhere": cannot(dir+"/nowhere", "no such file or directory"),
 		file:             cannot(file, "not a directory"),
 		"/proc":          cannot("/proc", "no such file or directory"),
-		"here":           `TMPDIR is "here", which is no absolute path: set it to the path of a folder, beginning with a slash`,
+		"here": `TMPDIR is "here", which is no absolute path: ` +
+			`set it to the path of a folder, beginning with a slash`,
 	} {
 		t.Setenv("TMPDIR", tmp)
 		if _, err := NewScope(Options{}); err == nil || err.Error() != want {

@@ -78,7 +78,8 @@ var attempts = map[string]func(args ...string) error{
 			return err
 		}
 		port, _ := strconv.Atoi(args[0])
-		return unix.Sendto(socket, []byte("hello"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+		return unix.Sendto(socket, []byte("hello"), unix.MSG_FASTOPEN,
+			&unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	},
 	"send by a pair": func(args ...string) error {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
@@ -157,7 +158,8 @@ var attempts = map[string]func(args ...string) error{
 			return err
 		}
 		for line := range strings.Lines(string(status)) {
-			if name, value, _ := strings.Cut(line, ":\t"); strings.HasPrefix(name, "Cap") && name != "CapBnd" && strings.Trim(value, "0\n") != "" {
+			if name, value, _ := strings.Cut(line, ":\t"); strings.HasPrefix(name, "Cap") &&
+				name != "CapBnd" && strings.Trim(value, "0\n") != "" {
 				return nil
 			}
 		}
@@ -247,7 +249,8 @@ func (f *fixture) try(t *testing.T, walls *Walls, what string, args ...string) (
 	t.Helper()
 	var output strings.Builder
 	p, err := f.scope.Start(Spec{
-		Path: os.Args[0], Args: append([]string{what}, args...), Dir: f.home, Stdout: &output, Stderr: &output, Contained: true, Walls: walls,
+		Path: os.Args[0], Args: append([]string{what}, args...),
+		Dir: f.home, Stdout: &output, Stderr: &output, Contained: true, Walls: walls,
 		Env: []string{roleVariable + "=attempt", "PATH=" + os.Getenv("PATH"), "HOME=" + f.home},
 	})
 	must(t, err)

@@ -19,7 +19,8 @@ var systemFiles = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/protocols", "/etc/resolv.conf",
+	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release",
+	"/etc/passwd", "/etc/protocols", "/etc/resolv.conf",
 	"/etc/services", "/etc/timezone", "/sys/fs/cgroup",
 	// Other folders beside the certificates contain keys.
 	"/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",

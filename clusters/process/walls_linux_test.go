@@ -219,8 +219,9 @@ func TestWalledProgramStopsAndWrites(t *testing.T) {
 		f := newFixture(t, scope)
 		read, write := io.Pipe()
 		p, err := scope.Start(Spec{
-			Path: "/bin/sh", Args: []string{"-c", "trap 'echo bye > last; exit 3' TERM; echo ready; while :; do sleep 0.1; done"}, Dir: f.home,
-			Stdout: write, Contained: true, Walls: f.walls,
+			Path: "/bin/sh",
+			Args: []string{"-c", "trap 'echo bye > last; exit 3' TERM; echo ready; while :; do sleep 0.1; done"},
+			Dir:  f.home, Stdout: write, Contained: true, Walls: f.walls,
 		})
 		must(t, err)
 		if _, err := fmt.Fscanln(read, new(string)); err != nil {

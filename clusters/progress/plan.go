@@ -72,7 +72,9 @@ func (p *Plan) Next() *Bar {
 // ahead returns how long works take that have not begun, on a processor that is slower by a factor than in the figures.
 func (p *Plan) ahead(works []Work, processor float64) (all time.Duration) {
 	for _, work := range works {
-		all += scale(work.Download, p.missing*p.network) + scale(work.Compile, p.stale*processor) + scale(work.Link, processor)
+		all += scale(work.Download, p.missing*p.network) +
+			scale(work.Compile, p.stale*processor) +
+			scale(work.Link, processor)
 	}
 	return all
 }

@@ -58,7 +58,8 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 		build(plan.Next(), 20, 950*time.Millisecond, 200, 990*time.Millisecond, 20*time.Second)
 	})
 	lines := strings.Split(strings.TrimSpace(content()), "\n")[1:]
-	if first, last := lines[0], lines[len(lines)-1]; first != "1 of 2: build the first: 2 modules (2s, about 7 min left)" ||
+	if first, last := lines[0], lines[len(lines)-1]; first !=
+		"1 of 2: build the first: 2 modules (2s, about 7 min left)" ||
 		last != "2 of 2: build the second: done in 3m57s" {
 		t.Errorf("first line = %q, last line = %q", first, last)
 	}

@@ -100,7 +100,9 @@ func TestPipeIsNotATerminal(t *testing.T) {
 
 func TestGauge(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ done, total, filled int }{{0, 10, 0}, {1, 10, 2}, {5, 10, 12}, {10, 10, 24}, {11, 10, 24}} {
+	for _, test := range []struct{ done, total, filled int }{
+		{0, 10, 0}, {1, 10, 2}, {5, 10, 12}, {10, 10, 24}, {11, 10, 24},
+	} {
 		bar := &Bar{done: test.done, total: test.total}
 		want := "[" + strings.Repeat("█", test.filled) + strings.Repeat("·", 24-test.filled) + "]"
 		if got := bar.gauge(); got != want {

@@ -19,7 +19,8 @@ import (
 func TestRemoveIgnoresMissingFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "dir")
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o755), os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o755),
+		os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

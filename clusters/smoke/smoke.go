@@ -53,7 +53,9 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 	requester := newPod("client", "get", "-n", "1", "http://server."+Namespace+".svc.cluster.local/")
 	requester.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	requester.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
-	requester.Spec.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+	requester.Spec.Tolerations = []corev1.Toleration{
+		{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists},
+	}
 	if _, err := client.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's Service: %w", err)
 	}
@@ -66,7 +68,9 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 		return err
 	}
 	report("starting a client on the control plane")
-	if err := startPod(ctx, client, requester, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
+	if err := startPod(ctx, client, requester, func(pod *corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded
+	}); err != nil {
 		return err
 	}
 	report("removing the server and the client")
@@ -90,13 +94,14 @@ func newPod(name string, args ...string) *corev1.Pod {
 // for it.
 func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, wanted func(*corev1.Pod) bool) error {
 	pods := client.CoreV1().Pods(Namespace)
-	if err := await.Until(ctx, pollInterval, "the ServiceAccount of the smoke test", func(ctx context.Context) (string, error) {
-		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		if apierrors.IsForbidden(err) { // a controller creates the ServiceAccount, a moment after the namespace
-			return err.Error(), nil
-		}
-		return "", err
-	}); err != nil {
+	if err := await.Until(ctx, pollInterval, "the ServiceAccount of the smoke test",
+		func(ctx context.Context) (string, error) {
+			_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+			if apierrors.IsForbidden(err) { // a controller creates the ServiceAccount, a moment after the namespace
+				return err.Error(), nil
+			}
+			return "", err
+		}); err != nil {
 		return err
 	}
 	return await.Until(ctx, pollInterval, "the smoke test's Pod "+pod.Name, func(ctx context.Context) (string, error) {
@@ -119,13 +124,14 @@ func podReady(pod *corev1.Pod) bool {
 
 // WaitDNS waits until the cluster's DNS has a server that is ready.
 func WaitDNS(ctx context.Context, client kubernetes.Interface) error {
-	return await.Until(ctx, pollInterval, "the cluster's DNS (the Deployment coredns)", func(ctx context.Context) (string, error) {
-		deployment, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
-		if err != nil || deployment.Status.ReadyReplicas > 0 {
-			return "", err
-		}
-		return "no Pod of it is ready", nil
-	})
+	return await.Until(ctx, pollInterval, "the cluster's DNS (the Deployment coredns)",
+		func(ctx context.Context) (string, error) {
+			deployment, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+			if err != nil || deployment.Status.ReadyReplicas > 0 {
+				return "", err
+			}
+			return "no Pod of it is ready", nil
+		})
 }
 
 // remove removes the namespace, and waits until it is gone.

@@ -41,7 +41,11 @@ func TestBuildCache(t *testing.T) {
 	root := t.TempDir()
 	c := &Checkout{Root: root}
 	for _, test := range []struct{ name, dir, want string }{
-		{"a lab", filepath.Join(root, "labs", "02-reconciler"), filepath.Join(root, ".cache", "submissions", "labs", "02-reconciler")},
+		{
+			"a lab",
+			filepath.Join(root, "labs", "02-reconciler"),
+			filepath.Join(root, ".cache", "submissions", "labs", "02-reconciler"),
+		},
 		{"a folder elsewhere", t.TempDir(), ""},
 		{"the folder above", filepath.Dir(root), ""},
 	} {
@@ -70,7 +74,10 @@ func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 	store := images.StoreOf(c.Root)
 	store.Dir = t.TempDir()
 	for _, state := range []string{"nothing else", "its content, too,"} {
-		other := named.Image{Reference: probe.Reference, Configuration: named.Blob{Digest: "sha256:" + strings.Repeat("0", 64)}}
+		other := named.Image{
+			Reference:     probe.Reference,
+			Configuration: named.Blob{Digest: "sha256:" + strings.Repeat("0", 64)},
+		}
 		if err := named.Write(store.Dir, other); err != nil {
 			t.Fatal(err)
 		}

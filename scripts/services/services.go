@@ -31,7 +31,8 @@ type Service struct {
 
 var all = []Service{
 	{
-		Name: freezer.Service, Variable: freezer.Variable, Address: "127.0.0.1:8018", OverviewPath: "/v1/stock", Contents: "books",
+		Name: freezer.Service, Variable: freezer.Variable, Address: "127.0.0.1:8018",
+		OverviewPath: "/v1/stock", Contents: "books",
 		New: func() (forOperator, forChecks http.Handler) {
 			one := freezer.New()
 			return one, one
@@ -39,7 +40,8 @@ var all = []Service{
 		Open: func(file string) (http.Handler, error) { return freezer.Open(file) },
 	},
 	{
-		Name: cloud.Service, Variable: cloud.Variable, Address: "127.0.0.1:8019", OverviewPath: "/v1/bill", Contents: "instances",
+		Name: cloud.Service, Variable: cloud.Variable, Address: "127.0.0.1:8019",
+		OverviewPath: "/v1/bill", Contents: "instances",
 		New: func() (forOperator, forChecks http.Handler) {
 			one := cloud.New()
 			return one, one.Console()

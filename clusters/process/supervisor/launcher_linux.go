@@ -30,7 +30,8 @@ const openLauncher Mode = "operator-labs-open-launcher"
 // ruleset creates the rules of a launcher. It fails where the kernel does not support them.
 func ruleset() (descriptor int, err error) {
 	attributes := struct{ files, network, scoped uint64 }{scoped: landlockScopeSignal}
-	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset,
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
 	if failed != 0 {
 		return -1, failed
 	}

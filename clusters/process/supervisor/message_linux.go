@@ -45,7 +45,10 @@ const fixedArgs = 6
 // CommandLine returns the arguments of a supervisor of the program, including its name. The program's environment is
 // the supervisor's.
 func (p Program) CommandLine(mode Mode) []string {
-	return append([]string{string(mode), strconv.Itoa(p.Files), strconv.Itoa(p.Nice), p.Walls.text(), p.Dir, p.Path}, p.Args...)
+	return append([]string{
+		string(mode), strconv.Itoa(p.Files), strconv.Itoa(p.Nice),
+		p.Walls.text(), p.Dir, p.Path,
+	}, p.Args...)
 }
 
 // called reads a CommandLine.
@@ -63,7 +66,10 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 		return "", Program{}, false
 	}
 	nice, err := strconv.Atoi(args[2])
-	return mode, Program{Files: files, Nice: nice, Walls: readWalls(args[3]), Dir: args[4], Path: args[5], Args: args[6:]}, err == nil
+	return mode, Program{
+		Files: files, Nice: nice, Walls: readWalls(args[3]),
+		Dir: args[4], Path: args[5], Args: args[6:],
+	}, err == nil
 }
 
 // Message is a message from a supervisor to its owner. The owner sends nothing. When its end of the connection closes,

@@ -93,7 +93,8 @@ func mountProc(at string, readOnly bool) error {
 // isInaccessible reports whether an error means that there is no such file, or none that our user can access. Such an
 // error would otherwise cost all walls.
 func isInaccessible(err error) bool {
-	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) ||
+		errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
 }
 
 // mountInto mounts a file or a folder under its own name below the root, or creates the same link there. It omits an

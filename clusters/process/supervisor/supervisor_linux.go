@@ -201,7 +201,8 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 // higher numbers. Go closes its own in any case, but we may have inherited others: those of make's job server, or one
 // that a shell opened.
 func closeOnExecFrom(first int) {
-	const sysCloseRange, closeRangeCloseOnExec, last = 436, 1 << 2, 1<<32 - 1 // the number is the same on all architectures that Go knows
+	// The number is the same on all architectures that Go knows.
+	const sysCloseRange, closeRangeCloseOnExec, last = 436, 1 << 2, 1<<32 - 1
 	if _, _, failed := syscall.RawSyscall(sysCloseRange, uintptr(first), last, closeRangeCloseOnExec); failed == 0 {
 		return
 	}

@@ -16,7 +16,9 @@ import (
 )
 
 // supervise runs this test binary as a supervisor, and returns all messages that it sends to its owner and its output.
-func supervise(t *testing.T, program supervisor.Program, environment ...string) (messages []supervisor.Message, printed string) {
+func supervise(
+	t *testing.T, program supervisor.Program, environment ...string,
+) (messages []supervisor.Message, printed string) {
 	t.Helper()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +29,8 @@ func supervise(t *testing.T, program supervisor.Program, environment ...string) 
 	var output strings.Builder
 	program.Files = 3
 	s := &exec.Cmd{
-		Path: "/proc/self/exe", Args: program.CommandLine(supervisor.Reaper), Env: environment, Stderr: &output, ExtraFiles: []*os.File{theirs},
+		Path: "/proc/self/exe", Args: program.CommandLine(supervisor.Reaper),
+		Env: environment, Stderr: &output, ExtraFiles: []*os.File{theirs},
 	}
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -48,8 +51,13 @@ func supervise(t *testing.T, program supervisor.Program, environment ...string) 
 // Nearly every package that takes long to initialise needs fmt or reflect.
 func TestSupervisorRunsBeforeOtherPackages(t *testing.T) {
 	t.Parallel()
-	messages, trace := supervise(t, supervisor.Program{Path: "/bin/true", Args: []string{"true"}, Dir: "/"}, "GODEBUG=inittrace=1")
-	if want := []supervisor.Message{{Kind: supervisor.Started}, {Kind: supervisor.Ended}}; !reflect.DeepEqual(messages, want) {
+	messages, trace := supervise(t,
+		supervisor.Program{Path: "/bin/true", Args: []string{"true"}, Dir: "/"},
+		"GODEBUG=inittrace=1")
+	if want := []supervisor.Message{
+		{Kind: supervisor.Started},
+		{Kind: supervisor.Ended},
+	}; !reflect.DeepEqual(messages, want) {
 		t.Errorf("messages to the owner = %v, want %v", messages, want)
 	}
 	if !strings.Contains(trace, "init os @") {

@@ -29,8 +29,10 @@ const (
 	landlockTruncate = 1 << 14
 	landlockDevices  = 1 << 15 // LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	landlockFirst    = 1<<13 - 1                                                         // everything that the first version supports
-	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate // the access that a rule of a file may allow
+	// landlockFirst is everything that the first version supports.
+	landlockFirst = 1<<13 - 1
+	// landlockOfFiles is the access that a rule of a file may allow.
+	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate
 	landlockReadOnly = landlockExecute | landlockRead | landlockList
 	openPath         = 0x200000 // O_PATH
 

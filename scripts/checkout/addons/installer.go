@@ -62,7 +62,9 @@ func (i Installer) Uninstall(ctx context.Context, kubeconfig string, names []str
 }
 
 // run runs the program to its end. The program ends with ctx, and with this process, however that ends.
-func (i Installer) run(ctx context.Context, do, kubeconfig string, names []string, handle func(known.Line)) (err error) {
+func (i Installer) run(
+	ctx context.Context, do, kubeconfig string, names []string, handle func(known.Line),
+) (err error) {
 	if len(names) == 0 {
 		return nil
 	}
@@ -78,7 +80,8 @@ func (i Installer) run(ctx context.Context, do, kubeconfig string, names []strin
 	var failed strings.Builder
 	output := &lines{handle: handle}
 	program, err := scope.Start(process.Spec{
-		Name: "addons", Path: i.Program, Args: append(args, names...), Env: gobuild.Environment(), Stdout: output, Stderr: &failed,
+		Name: "addons", Path: i.Program, Args: append(args, names...),
+		Env: gobuild.Environment(), Stdout: output, Stderr: &failed,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the program that installs add-ons: %w", err)

@@ -58,7 +58,8 @@ func TestInstallSucceedsAfterKill(t *testing.T) {
 		}
 		began := time.Now()
 		usable(t, installer, playground)
-		t.Logf("killed after %.1f s of %.1f s; the next install took %.1f s", after.Seconds(), whole.Seconds(), time.Since(began).Seconds())
+		t.Logf("killed after %.1f s of %.1f s; the next install took %.1f s",
+			after.Seconds(), whole.Seconds(), time.Since(began).Seconds())
 	}
 	if killed < kills/2 {
 		t.Errorf("only %d of %d installs were killed before they ended, so the rest prove nothing", killed, kills)

@@ -71,7 +71,8 @@ func (c *Changes) Any(wanted func(name string) bool) bool {
 func (c *Changes) Packages(module string) (folders []string) {
 	for _, name := range c.files {
 		dir := path.Dir(name)
-		if path.Ext(name) != ".go" || c.module(dir) != module || strings.Contains(name, "/testdata/") || slices.Contains(folders, dir) {
+		if path.Ext(name) != ".go" || c.module(dir) != module ||
+			strings.Contains(name, "/testdata/") || slices.Contains(folders, dir) {
 			continue
 		}
 		if left, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "*.go")); len(left) > 0 {
@@ -115,7 +116,9 @@ func (c *Changes) Touch(ctx context.Context, packages ...string) bool {
 // its tests import. The package itself is among them. Folders are slash-separated and relative to the root. The import
 // path of a package is the prefix followed by its folder.
 func (c *Changes) Imports(ctx context.Context, prefix, module string, packages []string) (map[string][]string, error) {
-	args := append([]string{"list", "-mod=readonly", "-test", "-f", `{{.ForTest}} {{.ImportPath}} {{join .Deps " "}}`}, packages...)
+	args := append([]string{
+		"list", "-mod=readonly", "-test", "-f", `{{.ForTest}} {{.ImportPath}} {{join .Deps " "}}`,
+	}, packages...)
 	out, err := c.runner.Run(ctx, filepath.Join(c.root, module), nil, "go", args...)
 	if err != nil {
 		return nil, fmt.Errorf("listing the imports of %s: %w", strings.Join(packages, ", "), err)
@@ -125,7 +128,8 @@ func (c *Changes) Imports(ctx context.Context, prefix, module string, packages [
 		var folders []string
 		for word := range strings.FieldsSeq(line) {
 			folder, ours := strings.CutPrefix(word, prefix)
-			if ours && !strings.HasSuffix(folder, "_test") && !strings.HasSuffix(folder, ".test") && !strings.HasSuffix(folder, ".test]") {
+			if ours && !strings.HasSuffix(folder, "_test") &&
+				!strings.HasSuffix(folder, ".test") && !strings.HasSuffix(folder, ".test]") {
 				folders = append(folders, folder)
 			}
 		}

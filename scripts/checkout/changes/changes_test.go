@@ -119,7 +119,10 @@ func TestChangedPackages(t *testing.T) {
 func TestCommentChange(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
-	write(t, root, map[string]string{"m/b/b.go": "// Package b is empty.\npackage b\n", "m/b/c/c.go": "package c\n\n//go:generate b\n"})
+	write(t, root, map[string]string{
+		"m/b/b.go":   "// Package b is empty.\npackage b\n",
+		"m/b/c/c.go": "package c\n\n//go:generate b\n",
+	})
 	changes, err := Since(t.Context(), runner, root, "HEAD")
 	if err != nil {
 		t.Fatal(err)

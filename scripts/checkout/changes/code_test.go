@@ -39,7 +39,10 @@ func Sell(a int, b string) error {
 		},
 		"a semicolon":   {"package shop; func Sell(a int, b string) error { return sell(a, b); }", true},
 		"another token": {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, a)\n}\n", false},
-		"a directive":   {"package shop\n\n//go:noinline\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"a directive": {
+			"package shop\n\n//go:noinline\n" +
+				"func Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false,
+		},
 		"a marker": {
 			"package shop\n\n// +kubebuilder:object:root=true\n" +
 				"func Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false,
@@ -57,7 +60,8 @@ func Sell(a int, b string) error {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if same := bytes.Equal(changes.Code([]byte(base)), changes.Code([]byte(test.content))); same != test.same {
-				t.Errorf("same code = %t, want %t\n%q\n%q", same, test.same, changes.Code([]byte(base)), changes.Code([]byte(test.content)))
+				t.Errorf("same code = %t, want %t\n%q\n%q",
+					same, test.same, changes.Code([]byte(base)), changes.Code([]byte(test.content)))
 			}
 		})
 	}
@@ -80,7 +84,10 @@ func TestSignificantComments(t *testing.T) {
 			t.Errorf("%s: two files have the same code %q", name, changes.Code([]byte(pair[0])))
 		}
 	}
-	after := [2]string{"package a\n//lab:else\n// x\n//lab:end\n// one\n", "package a\n//lab:else\n// x\n//lab:end\n// two\n"}
+	after := [2]string{
+		"package a\n//lab:else\n// x\n//lab:end\n// one\n",
+		"package a\n//lab:else\n// x\n//lab:end\n// two\n",
+	}
 	if !bytes.Equal(changes.Code([]byte(after[0])), changes.Code([]byte(after[1]))) {
 		t.Error("a comment after a skeleton's code counts as code")
 	}

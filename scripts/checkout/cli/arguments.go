@@ -116,7 +116,8 @@ func flagError(command *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` lists the flags", command.CommandPath())
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := invalid.GetFlag()
-		return fmt.Errorf("invalid value %q for --%s: it must be %s; %s", invalid.GetValue(), flag.Name, expected[flag.Value.Type()], help)
+		return fmt.Errorf("invalid value %q for --%s: it must be %s; %s",
+			invalid.GetValue(), flag.Name, expected[flag.Value.Type()], help)
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag := missing.GetFlag()

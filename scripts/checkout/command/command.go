@@ -53,7 +53,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Run runs a program in a folder and returns its standard output. The environment is gobuild.Environment and the given
 // variables. If the program fails, the error is an *Error, which also has the output of programs that answer by exit
 // code.
-func (r *Runner) Run(ctx context.Context, dir string, variables []string, program string, args ...string) (string, error) {
+func (r *Runner) Run(
+	ctx context.Context, dir string, variables []string, program string, args ...string,
+) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", program, err)

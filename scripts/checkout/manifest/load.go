@@ -179,13 +179,16 @@ func (m *Manifest) check(where *positions) error {
 			lab.checkPreconditions(&found, where, at, m.Labs[:i])
 		}
 		if len(lab.Addons) > 0 && !lab.NeedsNode(lab.Stage) {
-			found.add(where, at("addons"), "add-ons are Pods, which need a node; give the lab a stage that has one, as pod, or node: true")
+			found.add(where, at("addons"),
+				"add-ons are Pods, which need a node; "+
+					"give the lab a stage that has one, as pod, or node: true")
 		}
 		if lab.Node && lab.Stage.Pods() {
 			found.add(where, at("node"), "the stage %s has a node already; leave node out", lab.Stage)
 		}
 		if lab.TimeLimit.Duration <= 0 {
-			found.add(where, at("timeLimit"), "a time limit of %s ends every run; write something like 2m", lab.TimeLimit.Duration)
+			found.add(where, at("timeLimit"),
+				"a time limit of %s ends every run; write something like 2m", lab.TimeLimit.Duration)
 		}
 		numbers[lab.Number], names[lab.Name], shortNames[lab.ShortName()] = lab.Name, true, lab.Name
 		lab.check(&found, where, at)
@@ -207,12 +210,14 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			other, ok := index[need]
 			switch {
 			case !ok:
-				found.add(where, at("checks", i, "needs", j), "lab %s has no check %s; needs names checks of the same lab", l.Name, need)
+				found.add(where, at("checks", i, "needs", j),
+					"lab %s has no check %s; needs names checks of the same lab", l.Name, need)
 			case need == check.ID:
 				found.add(where, at("checks", i, "needs", j), "%s needs itself; leave it out", need)
 			case other > i:
 				// A check needs only earlier ones. So the checks can run in the order of the list, and there are no cycles.
-				found.add(where, at("checks", i, "needs", j), "%s comes after %s; move it before the checks that need it", need, check.ID)
+				found.add(where, at("checks", i, "needs", j),
+					"%s comes after %s; move it before the checks that need it", need, check.ID)
 			}
 		}
 	}
@@ -221,7 +226,8 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			_, known := index[cause]
 			switch {
 			case !known:
-				found.add(where, at("checks", i, "causes", j), "lab %s has no check %s; causes names checks of the same lab", l.Name, cause)
+				found.add(where, at("checks", i, "causes", j),
+					"lab %s has no check %s; causes names checks of the same lab", l.Name, cause)
 			case l.causedBy(cause, check.ID, map[string]bool{}):
 				found.add(where, at("checks", i, "causes", j), "%s would be the cause of itself; leave it out", check.ID)
 			}
@@ -247,9 +253,11 @@ func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) 
 	for i, check := range l.Checks {
 		switch {
 		case check.Extension && l.Extension == nil:
-			found.add(where, at("checks", i, "extension"), "lab %s has no extension; say with extension: {version: …} what it is", l.Name)
+			found.add(where, at("checks", i, "extension"),
+				"lab %s has no extension; say with extension: {version: …} what it is", l.Name)
 		case !check.Extension && extended:
-			found.add(where, at("checks", i), "%s comes after checks of the extension, which change the cluster; move it before them", check.ID)
+			found.add(where, at("checks", i),
+				"%s comes after checks of the extension, which change the cluster; move it before them", check.ID)
 		}
 		extended = extended || check.Extension
 	}
@@ -269,7 +277,9 @@ func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []str
 		some = some || check.Node
 	}
 	if l.Node && !l.Stage.Pods() && len(l.Addons) == 0 && !some {
-		found.add(where, at("node"), "no check of lab %s needs the node; give those that look at Pods node: true, or leave it out", l.Name)
+		found.add(where, at("node"),
+			"no check of lab %s needs the node; "+
+				"give those that look at Pods node: true, or leave it out", l.Name)
 	}
 }
 

@@ -30,7 +30,8 @@ func TestLoad(t *testing.T) {
 	if got := lab.TimeLimit.Duration; got != 2*time.Minute {
 		t.Errorf("time limit = %s, want 2m", got)
 	}
-	if !lab.Operator || lab.StartsFrom != "01-pancake" || lab.MaxScore() != 100 || !slices.Equal(lab.Services, []string{"freezer"}) {
+	if !lab.Operator || lab.StartsFrom != "01-pancake" ||
+		lab.MaxScore() != 100 || !slices.Equal(lab.Services, []string{"freezer"}) {
 		t.Errorf("read %+v", lab)
 	}
 	check, err := lab.Check("never-drops")
@@ -78,7 +79,8 @@ func TestLoadLabsYAML(t *testing.T) {
 		}
 		first := lab.Checks[0]
 		if needed, err := lab.Needed(first.ID); err != nil || lab.MaxScore() != 100 || len(needed) > 0 {
-			t.Errorf("lab %s has %d points, and its first check %s needs %q (%v)", lab.Name, lab.MaxScore(), first.ID, needed, err)
+			t.Errorf("lab %s has %d points, and its first check %s needs %q (%v)",
+				lab.Name, lab.MaxScore(), first.ID, needed, err)
 		}
 	}
 }
@@ -87,20 +89,29 @@ func TestLoadRejects(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{"broken YAML", "labs:\n", "labs: [\n", `^labs/labs.yaml is not valid YAML: .*line`},
-		{"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n", `(?s)not valid YAML: .*line \d+.*"title" already set`},
+		{
+			"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n",
+			`(?s)not valid YAML: .*line \d+.*"title" already set`,
+		},
 		{"an empty file", "", "", `^labs/labs.yaml:1: the document: got null, want object`},
 		{
 			"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n",
 			`^labs/labs.yaml:3: labs\[0\]: .*'author'.*expected: A lab has`,
 		},
-		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:12: labs\[0\].checks\[0\]: .*'hint'`},
+		{
+			"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n",
+			`:12: labs\[0\].checks\[0\]: .*'hint'`,
+		},
 		{"a missing field", "    points: 60\n", "", `:12: labs\[0\].checks\[0\]: missing property 'points'`},
 		{
 			"points as text", "points: 60", "points: lots",
 			`^labs/labs.yaml:14: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`,
 		},
 		{"no points", "points: 60", "points: 0", `:14: labs\[0\].checks\[0\].points: .*expected: What`},
-		{"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]", `:16: .*hints: .*expected: At least two hints`},
+		{
+			"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]",
+			`:16: .*hints: .*expected: At least two hints`,
+		},
 		{"an id with capitals", "id: served", "id: Served", `:12: .*id: .*kebab-case`},
 		{"a time limit without unit", "1m30s", "90", `:10: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
 		{"a time limit of nothing", "1m30s", "0s", `:10: labs\[0\].timeLimit: .*something like 2m`},
@@ -112,22 +123,46 @@ func TestLoadRejects(t *testing.T) {
 			"a service twice", "services: [freezer]", "services: [freezer, freezer]",
 			`:34: labs\[1\].services: .*equal; expected: What runs beside`,
 		},
-		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
+		{
+			"a list without services", "services: [freezer]", "services: []",
+			`:34: labs\[1\].services: .*expected: What runs beside`,
+		},
 		{
 			"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]",
 			`:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`,
 		},
 		{"an add-on without a node", "services: [freezer]", "addons: [pebble]", `:34: labs\[1\].addons: .*need a node`},
 		{"a node twice", "services: [freezer]", "stage: pod\n  node: true", `:35: labs\[1\].node: .*has a node already`},
-		{"an add-on beside a process", "services: [freezer]", "stage: process\n  addons: [pebble]", `:35: labs\[1\].addons: .*need a node`},
-		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:34: labs\[1\].webhooks: .*expected: true`},
-		{"a service that is no list", "services: [freezer]", "services: freezer", `:34: labs\[1\].services: got string, want array`},
-		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},
+		{
+			"an add-on beside a process", "services: [freezer]", "stage: process\n  addons: [pebble]",
+			`:35: labs\[1\].addons: .*need a node`,
+		},
+		{
+			"webhooks that are not meant", "services: [freezer]", "webhooks: false",
+			`:34: labs\[1\].webhooks: .*expected: true`,
+		},
+		{
+			"a service that is no list", "services: [freezer]", "services: freezer",
+			`:34: labs\[1\].services: got string, want array`,
+		},
+		{
+			"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n",
+			`:7: labs\[0\].lecture: .*expected: The lecture's file`,
+		},
 		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:15: .*lecture: .*anchor`},
 		{"a number twice", "number: 2", "number: 1", `:26: labs\[1\].number: 1 is the number of 01-pancake too`},
-		{"a name twice", "name: 02-pan-flipper", "name: 01-pancake", `:27: labs\[1\].name: there are two labs named 01-pancake`},
-		{"a short name twice", "name: 02-pan-flipper", "name: 02-pancake", `:27: labs\[1\].name: "pancake" means 01-pancake already`},
-		{"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper", `:27: labs\[1\].name: .*begin with 02-`},
+		{
+			"a name twice", "name: 02-pan-flipper", "name: 01-pancake",
+			`:27: labs\[1\].name: there are two labs named 01-pancake`,
+		},
+		{
+			"a short name twice", "name: 02-pan-flipper", "name: 02-pancake",
+			`:27: labs\[1\].name: "pancake" means 01-pancake already`,
+		},
+		{
+			"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper",
+			`:27: labs\[1\].name: .*begin with 02-`,
+		},
 		{
 			"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle",
 			`:30: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`,
@@ -155,7 +190,10 @@ func TestLoadRejects(t *testing.T) {
 			"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]",
 			`:51: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`,
 		},
-		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:51: .*cold-pan comes after never-drops`},
+		{
+			"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]",
+			`:51: .*cold-pan comes after never-drops`,
+		},
 		{
 			"preconditions of a lab that does not exist", "lab: 01-pancake", "lab: 03-oven",
 			`:61: labs\[1\].preconditions.lab: there is no lab 03-oven before this one; name one of 01-pancake`,
@@ -173,7 +211,10 @@ func TestLoadRejects(t *testing.T) {
 			"a cause that does not exist", "needs: [flips, once]", "causes: [served]",
 			`:51: labs\[1\].checks\[2\].causes\[0\]: lab 02-pan-flipper has no check served`,
 		},
-		{"a cause of itself", "needs: [flips, once]", "causes: [never-drops]", `:51: .*causes\[0\]: never-drops would be the cause of itself`},
+		{
+			"a cause of itself", "needs: [flips, once]", "causes: [never-drops]",
+			`:51: .*causes\[0\]: never-drops would be the cause of itself`,
+		},
 		{
 			"causes in a circle",
 			"needs: [flips, once]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n    hints: [one, two]\n" +
@@ -188,7 +229,10 @@ func TestLoadRejects(t *testing.T) {
 			`:37: labs\[1\].checks\[0\]: flips is in no part, ` +
 				`and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`,
 		},
-		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
+		{
+			"a part with capitals", "id: flips", "id: flips\n    part: Pan",
+			`:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`,
+		},
 		{
 			"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n",
 			`: the points of lab 01-pancake sum to 110; make it 100`,
@@ -281,7 +325,8 @@ func TestLoadRejectsMixedParts(t *testing.T) {
 func TestLoadReportsAllProblemsInFileOrder(t *testing.T) {
 	t.Parallel()
 	list := readFile(t, "testdata/repository/labs/labs.yaml")
-	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1", "startsFrom: 01-pancake", "startsFrom: 01-x",
+	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1",
+		"startsFrom: 01-pancake", "startsFrom: 01-x",
 		"points: 50", "points: 51", "needs: [flips]", "needs: [flop]").Replace(list)
 	root := t.TempDir()
 	writeFile(t, root, manifest.File, list)
@@ -301,7 +346,8 @@ func TestLoadOutsideARepository(t *testing.T) {
 func TestSchemaDescribesEveryField(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
-	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile))), &schema); err != nil {
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile))),
+		&schema); err != nil {
 		t.Fatal(err)
 	}
 	definitions := schema["$defs"].(map[string]any)

@@ -38,7 +38,8 @@ func TestLabByAnyName(t *testing.T) {
 	}
 	for _, ref := range []string{"", "0", "3", "-1", "flipper", "01-", "pan", "../01-pancake"} {
 		_, err := m.Lab(ref)
-		wantError(t, err, `there is no lab "`+regexp.QuoteMeta(ref)+`"; the labs are 1 \(01-pancake\) and 2 \(02-pan-flipper\)$`)
+		wantError(t, err,
+			`there is no lab "`+regexp.QuoteMeta(ref)+`"; the labs are 1 \(01-pancake\) and 2 \(02-pan-flipper\)$`)
 	}
 }
 
@@ -49,7 +50,8 @@ func TestUnknownCheckErrorListsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lab.Check("flip")
-	wantError(t, err, `lab 02-pan-flipper has no check "flip"; its checks are served, flips, once, never-drops and cold-pan`)
+	wantError(t, err, `lab 02-pan-flipper has no check "flip"; `+
+		`its checks are served, flips, once, never-drops and cold-pan`)
 }
 
 func TestDependents(t *testing.T) {
@@ -59,7 +61,8 @@ func TestDependents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[string][]string{
-		"flips": {"once", "never-drops", "cold-pan"}, "once": {"never-drops", "cold-pan"}, "never-drops": {"cold-pan"}, "cold-pan": nil,
+		"flips": {"once", "never-drops", "cold-pan"}, "once": {"never-drops", "cold-pan"},
+		"never-drops": {"cold-pan"}, "cold-pan": nil,
 	} {
 		if diff := cmp.Diff(want, lab.Dependents(id)); diff != "" {
 			t.Errorf("dependents of %s (-want +got):\n%s", id, diff)
@@ -229,7 +232,11 @@ func TestOwnTestsPercentage(t *testing.T) {
 
 func TestOwnTestsAreACheckIfTheyHavePoints(t *testing.T) {
 	t.Parallel()
-	lab := manifest.Lab{Number: 9, Lecture: "docs/lectures/09-oven.md", Checks: []manifest.Check{{ID: "bakes", Points: 90}}}
+	lab := manifest.Lab{
+		Number:  9,
+		Lecture: "docs/lectures/09-oven.md",
+		Checks:  []manifest.Check{{ID: "bakes", Points: 90}},
+	}
 	for _, tests := range []*manifest.OwnTests{nil, {Find: 50}} {
 		lab.Tests = tests
 		if got := lab.OwnTests(); got != nil || lab.FullScore() != 90 {

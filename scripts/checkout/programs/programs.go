@@ -154,14 +154,18 @@ func Helm(root string) Program {
 
 // tool returns a program of the module scripts/checkout/tools, which pins them.
 func tool(root, name, pkg string) gobuild.Target {
-	return gobuild.Target{Package: pkg, Module: filepath.Join(root, "scripts", "checkout", "tools"), Output: bin(root, name)}
+	return gobuild.Target{
+		Package: pkg, Module: filepath.Join(root, "scripts", "checkout", "tools"),
+		Output: bin(root, name),
+	}
 }
 
 // Checks returns the test binary of a lab's checks. name is the name of the lab's folder.
 func Checks(root, name string) Program {
 	return Program{
 		gobuild.Target{
-			Package: "./checks/" + name, Module: filepath.Join(root, "scripts"), Test: true, Output: filepath.Join(root, ".cache", "checks", name),
+			Package: "./checks/" + name, Module: filepath.Join(root, "scripts"),
+			Test: true, Output: filepath.Join(root, ".cache", "checks", name),
 		},
 		progress.Work{
 			What:    "the checks of lab " + name,
@@ -174,8 +178,9 @@ func Checks(root, name string) Program {
 func Conformance(root string) Program {
 	return Program{
 		gobuild.Target{
-			Package: "k8s.io/kubernetes/test/e2e", Module: filepath.Join(root, "clusters", "images", "programs", "conformance"), Test: true,
-			Output: filepath.Join(root, ".cache", "conformance", "e2e.test"),
+			Package: "k8s.io/kubernetes/test/e2e",
+			Module:  filepath.Join(root, "clusters", "images", "programs", "conformance"),
+			Test:    true, Output: filepath.Join(root, ".cache", "conformance", "e2e.test"),
 		},
 		progress.Work{
 			What:    "Kubernetes' conformance suite",

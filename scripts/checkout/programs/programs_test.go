@@ -54,7 +54,8 @@ func TestMakeGoalPrograms(t *testing.T) {
 	for _, lab := range labs {
 		all += ", the checks of lab " + filepath.Base(lab)
 	}
-	const node = "the node's first process, the node's agent, the image builder, CoreDNS, the provisioner of volumes, the shell of volumes"
+	const node = "the node's first process, the node's agent, the image builder, CoreDNS, " +
+		"the provisioner of volumes, the shell of volumes"
 	const installer, certManager, others = "the installer of add-ons", "cert-manager", "the Ingress controller, Pebble"
 	const addons = certManager + ", " + others + ", " + installer
 	all += ", " + node + ", " + addons // which some labs need
@@ -62,8 +63,16 @@ func TestMakeGoalPrograms(t *testing.T) {
 		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
 		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},
 		{"watch-03", "Kubernetes 1.36.3, controller-gen, the checks of lab 03-finalizer"},
-		{"lab-5", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + node + ", " + certManager + ", " + installer},
-		{"lab-5 CLUSTER=kind", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + certManager + ", " + installer},
+		{
+			"lab-5",
+			"Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " +
+				node + ", " + certManager + ", " + installer,
+		},
+		{
+			"lab-5 CLUSTER=kind",
+			"Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " +
+				certManager + ", " + installer,
+		},
 		{"solution-6", "Kubernetes 1.36.3, controller-gen, the checks of lab 06-acme, " + node + ", " + addons},
 		{"lab-99", ""}, // the lab command reports that there is none
 		{"run-2", "Kubernetes 1.36.3, controller-gen"},
@@ -167,8 +176,10 @@ func TestOnlyStaleProgramsArePlanned(t *testing.T) {
 		!strings.Contains(output, "\nbuild the two: done in ") {
 		t.Errorf("output = %q", output)
 	}
-	if output := ensure(one, two, three); !strings.HasPrefix(output, "Building once: the one, the three. This takes about 2 min ") ||
-		!strings.Contains(output, "\n1 of 2: build the one: done in ") || !strings.Contains(output, "\n2 of 2: build the three: done in ") {
+	if output := ensure(one, two, three); !strings.HasPrefix(output,
+		"Building once: the one, the three. This takes about 2 min ") ||
+		!strings.Contains(output, "\n1 of 2: build the one: done in ") ||
+		!strings.Contains(output, "\n2 of 2: build the three: done in ") {
 		t.Errorf("output = %q", output)
 	}
 	if output := ensure(one, two, three); output != "" {
@@ -193,7 +204,8 @@ func TestImportChangeRebuildsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{
-		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"checkout/manifest"`,
+		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`,
+		`"../clusters/certificates"`, `"checkout/manifest"`,
 	} {
 		if !strings.Contains(string(stamp), `"Folder": `+folder) {
 			t.Errorf("a change of %s does not make the program stale:\n%s", folder, stamp)

@@ -83,7 +83,8 @@ func TestWrongChallengeResponseIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := authorizations[0]; got.Status != "invalid" || !strings.Contains(got.Problem, "urn:ietf:params:acme:error:unauthorized") ||
+	if got := authorizations[0]; got.Status != "invalid" ||
+		!strings.Contains(got.Problem, "urn:ietf:params:acme:error:unauthorized") ||
 		!strings.Contains(got.Problem, "404") {
 		t.Errorf("authorization = %+v, want an invalid one with the server's problem", got)
 	}
@@ -121,7 +122,8 @@ func TestAccountAndOrderCanBeReopened(t *testing.T) {
 	}
 	for i, c := range opened.Challenges {
 		if c.Token != order.Challenges[i].Token || c.Name != order.Challenges[i].Name {
-			t.Errorf("challenge %d is %s of %s, want %s of %s", i, c.Token, c.Name, order.Challenges[i].Token, order.Challenges[i].Name)
+			t.Errorf("challenge %d is %s of %s, want %s of %s",
+				i, c.Token, c.Name, order.Challenges[i].Token, order.Challenges[i].Name)
 		}
 		if proofs[c.Path()], err = again.KeyAuthorization(c.Token); err != nil {
 			t.Fatal(err)

@@ -211,14 +211,16 @@ func (a *account) launch(wanted Launch) (launched Instance, fresh bool, err erro
 	if wanted.Token != "" && i >= 0 {
 		before := a.state.Tokens[i]
 		if !before.same(wanted) {
-			return Instance{}, false, refuse(http.StatusConflict, "with the token %s something else was launched (%s %s, %s): take a new token for "+
-				"a new launch", shorten(wanted.Token), before.Type, before.Image, before.ID)
+			return Instance{}, false, refuse(http.StatusConflict,
+				"with the token %s something else was launched (%s %s, %s): "+
+					"take a new token for a new launch", shorten(wanted.Token), before.Type, before.Image, before.ID)
 		}
 		launched, _ = a.at(a.state.Instances[a.find(before.ID)], now)
 		return launched, false, nil
 	}
 	r := record{Instance: Instance{
-		ID: "i-" + strings.ToLower(rand.Text()[:12]), Type: wanted.Type, Image: wanted.Image, Tags: copied(wanted.Tags), Launched: now,
+		ID: "i-" + strings.ToLower(rand.Text()[:12]), Type: wanted.Type, Image: wanted.Image,
+		Tags: copied(wanted.Tags), Launched: now,
 	}}
 	if err := a.change(func(s *state) {
 		s.Instances = append(s.Instances, r)
@@ -297,7 +299,8 @@ func (a *account) tag(id, key, value string) (Instance, error) {
 	case tagged && is != value:
 		return Instance{}, refuse(http.StatusConflict, "the tag %s of %s is %q, and stays so", key, id, is)
 	case !tagged && len(a.state.Instances[i].Tags) >= maxTags:
-		return Instance{}, refuse(http.StatusBadRequest, "%s has %d tags already, which is as many as it may have", id, maxTags)
+		return Instance{}, refuse(http.StatusBadRequest,
+			"%s has %d tags already, which is as many as it may have", id, maxTags)
 	case !tagged:
 		if err := a.change(func(s *state) {
 			r := &s.Instances[i]
@@ -353,7 +356,8 @@ const (
 func (l Launch) check() error {
 	switch {
 	case l.Token != "" && !allowed.MatchString(l.Token):
-		return refuse(http.StatusBadRequest, "the token %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : / -", l.Token)
+		return refuse(http.StatusBadRequest,
+			"the token %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : / -", l.Token)
 	case Prices[l.Type] == 0:
 		return refuse(http.StatusBadRequest, "the type %.40q is not one: take one of %s",
 			l.Type, strings.Join(slices.Sorted(maps.Keys(Prices)), ", "))

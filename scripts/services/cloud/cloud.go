@@ -38,7 +38,11 @@ type Cloud struct {
 func New() *Cloud { return newCloud(newAccount(state{})) }
 
 func newCloud(a *account) *Cloud {
-	c := &Cloud{account: a, routes: http.NewServeMux(), limiter: rate.NewLimiter(rate.Limit(a.settings.Rate), a.settings.Burst)}
+	c := &Cloud{
+		account: a,
+		routes:  http.NewServeMux(),
+		limiter: rate.NewLimiter(rate.Limit(a.settings.Rate), a.settings.Burst),
+	}
 	c.addRoutes(c.routes, true)
 	return c
 }
@@ -54,8 +58,9 @@ func (c *Cloud) addRoutes(routes *http.ServeMux, customer bool) {
 		route(routes, path, methods)
 	}
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		service.Refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/instances, /v1/instances/ID, "+
-			"/v1/instances/ID/tags/KEY or /v1/bill", r.URL.Path))
+		service.Refuse(w, http.StatusNotFound,
+			fmt.Sprintf("there is nothing at %.200q: "+
+				"try /v1/instances, /v1/instances/ID, /v1/instances/ID/tags/KEY or /v1/bill", r.URL.Path))
 	})
 }
 
@@ -95,9 +100,11 @@ func (c *Cloud) Console() http.Handler {
 		},
 		http.MethodPut: c.putSettings,
 	})
-	route(routes, "/console/tokens", map[string]http.HandlerFunc{http.MethodDelete: func(w http.ResponseWriter, _ *http.Request) {
-		respond(w, http.StatusOK, struct{}{}, c.account.forget())
-	}})
+	route(routes, "/console/tokens", map[string]http.HandlerFunc{
+		http.MethodDelete: func(w http.ResponseWriter, _ *http.Request) {
+			respond(w, http.StatusOK, struct{}{}, c.account.forget())
+		},
+	})
 	return routes
 }
 

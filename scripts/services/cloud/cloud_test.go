@@ -219,7 +219,8 @@ func TestBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	bill, err := c.console.Bill(t.Context())
-	if err != nil || len(bill.Lines) != 2 || bill.Cents != 5+2*20 || bill.Lines[0].Hours != 1 || bill.Lines[1].Hours != 2 ||
+	if err != nil || len(bill.Lines) != 2 || bill.Cents != 5+2*20 ||
+		bill.Lines[0].Hours != 1 || bill.Lines[1].Hours != 2 ||
 		bill.Lines[0].State != Terminated || bill.Lines[1].State != Running {
 		t.Errorf("bill = %+v (%v)", bill, err)
 	}
@@ -234,13 +235,28 @@ func TestRejectedRequests(t *testing.T) {
 		code                     int
 		want                     string
 	}{
-		{"no body", "POST", "/v1/instances", "", 400, "the body is not a launch; send JSON with token, type, image and tags: EOF"},
-		{"a body without end", "POST", "/v1/instances", `{"token":"` + strings.Repeat("x", maxBody), 400, "request body too large"},
-		{"another type", "POST", "/v1/instances", strings.Replace(small, "small", "huge", 1), 400, "take one of large, medium, small"},
+		{
+			"no body", "POST", "/v1/instances", "", 400,
+			"the body is not a launch; send JSON with token, type, image and tags: EOF",
+		},
+		{
+			"a body without end", "POST", "/v1/instances", `{"token":"` + strings.Repeat("x", maxBody), 400,
+			"request body too large",
+		},
+		{
+			"another type", "POST", "/v1/instances", strings.Replace(small, "small", "huge", 1), 400,
+			"take one of large, medium, small",
+		},
 		{"no image", "POST", "/v1/instances", strings.Replace(small, "nginx", "", 1), 400, "the image is missing"},
 		{"an endless image", "POST", "/v1/instances", strings.Replace(small, "nginx", long, 1), 400, "too long"},
-		{"a token with a space", "POST", "/v1/instances", strings.Replace(small, "t-1", "t 1", 1), 400, `the token \"t 1\" is not one`},
-		{"a tag without a value", "POST", "/v1/instances", strings.Replace(small, "u-1", "", 1), 400, `the tag \"owner\" is not one`},
+		{
+			"a token with a space", "POST", "/v1/instances", strings.Replace(small, "t-1", "t 1", 1), 400,
+			`the token \"t 1\" is not one`,
+		},
+		{
+			"a tag without a value", "POST", "/v1/instances", strings.Replace(small, "u-1", "", 1), 400,
+			`the tag \"owner\" is not one`,
+		},
 		{"a tag's endless value", "POST", "/v1/instances", strings.Replace(small, "u-1", long, 1), 400, `the tag`},
 		{"an unknown instance", "GET", "/v1/instances/i-1", "", 404, `there is no instance \"i-1\"`},
 		{"the end of one", "DELETE", "/v1/instances/i-1", "", 404, `there is no instance`},
@@ -320,7 +336,10 @@ func TestDescribeRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ method, path, body, want string }{
 		{"POST", "/v1/instances", small, "launch small nginx, token t-1"},
-		{"POST", "/v1/instances", strings.Replace(small, "t-1", "6f1c2a3b-4d5e-6f70", 1), "launch small nginx, token 6f1c2a3b-4d5…"},
+		{
+			"POST", "/v1/instances", strings.Replace(small, "t-1", "6f1c2a3b-4d5e-6f70", 1),
+			"launch small nginx, token 6f1c2a3b-4d5…",
+		},
 		{"POST", "/v1/instances", `{"type":"small","image":"nginx"}`, "launch small nginx, token none"},
 		{"POST", "/v1/instances", "nginx", ""},
 		{"GET", "/v1/instances?tag=owner=u-1", "", "owner=u-1"},

@@ -24,7 +24,8 @@ func Open(file string) (*Cloud, error) {
 		return nil, fmt.Errorf("opening the cloud: %w", err)
 	default:
 		if kept, err = decode(content); err != nil {
-			return nil, fmt.Errorf("opening the cloud: %s is not what a cloud has written: %w; remove it to begin without instances", file, err)
+			return nil, fmt.Errorf("opening the cloud: %s is not what a cloud has written: %w; "+
+				"remove it to begin without instances", file, err)
 		}
 	}
 	a := newAccount(kept)

@@ -33,7 +33,8 @@ func (c *Client) Out(ctx context.Context, name string) ([]Ingredient, error) {
 
 // Movements returns the movements of an owner, or all if the owner is empty, in the order in which they were booked.
 func (c *Client) Movements(ctx context.Context, owner string) ([]Movement, error) {
-	answer, err := service.Ask[movements](ctx, c.service, http.MethodGet, "/v1/movements?owner="+url.QueryEscape(owner), nil)
+	answer, err := service.Ask[movements](ctx, c.service, http.MethodGet,
+		"/v1/movements?owner="+url.QueryEscape(owner), nil)
 	return answer.Movements, err
 }
 

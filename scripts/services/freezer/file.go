@@ -25,12 +25,14 @@ func Open(file string) (*Freezer, error) {
 		return nil, fmt.Errorf("opening the freezer: %w", err)
 	default:
 		if err := json.Unmarshal(content, &kept); err != nil {
-			return nil, fmt.Errorf("opening the freezer: %s is not a ledger: %w; remove it to begin with a full freezer", file, err)
+			return nil, fmt.Errorf("opening the freezer: %s is not a ledger: %w; "+
+				"remove it to begin with a full freezer", file, err)
 		}
 	}
 	for i, movement := range kept.Movements {
 		if err := movement.check(); err != nil {
-			return nil, fmt.Errorf("opening the freezer: movement %d of %s: %w; remove the file to begin with a full freezer", i+1, file, err)
+			return nil, fmt.Errorf("opening the freezer: movement %d of %s: %w; "+
+				"remove the file to begin with a full freezer", i+1, file, err)
 		}
 	}
 	l := newLedger(kept.Movements)

@@ -36,7 +36,8 @@ func TestFreezerPersistsInItsFile(t *testing.T) {
 		t.Errorf("a full freezer has a file: %v", err)
 	}
 	book(t, client,
-		movement("1", "a", freezer.Out, freezer.Topping, "cream"), movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
+		movement("1", "a", freezer.Out, freezer.Topping, "cream"),
+		movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
 		movement("3", "a", freezer.In, freezer.Topping, "cream"))
 	before, err := client.Movements(t.Context(), "")
 	if err != nil {
@@ -54,7 +55,9 @@ func TestFreezerPersistsInItsFile(t *testing.T) {
 	}
 	demandStock(t, again, "flavour vanilla 999", "topping cream 1000")
 	demandOut(t, again, "a", freezer.Ingredient{Kind: freezer.Flavour, Ingredient: "vanilla"})
-	book(t, again, movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"), movement("4", "a", freezer.In, freezer.Flavour, "vanilla"))
+	book(t, again,
+		movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
+		movement("4", "a", freezer.In, freezer.Flavour, "vanilla"))
 	demandStock(t, again, "flavour vanilla 1000", "topping cream 1000")
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
 		t.Errorf("files in the folder = %v, %v, want only the ledger's", entries, err)

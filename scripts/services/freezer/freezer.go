@@ -39,8 +39,9 @@ func newFreezer(l *ledger) *Freezer {
 	f.route(http.MethodGet, "/v1/movements", f.getMovements)
 	f.route(http.MethodPut, "/v1/movements/{id}", f.putMovement)
 	f.routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		service.Refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/stock, /v1/owners/OWNER, /v1/movements "+
-			"or /v1/movements/ID", r.URL.Path))
+		service.Refuse(w, http.StatusNotFound,
+			fmt.Sprintf("there is nothing at %.200q: "+
+				"try /v1/stock, /v1/owners/OWNER, /v1/movements or /v1/movements/ID", r.URL.Path))
 	})
 	return f
 }
@@ -117,7 +118,8 @@ func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
 	booked, fresh, err := f.ledger.book(m)
 	switch {
 	case errors.Is(err, errNoneLeft):
-		service.Refuse(w, http.StatusConflict, fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
+		service.Refuse(w, http.StatusConflict,
+			fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
 	case errors.Is(err, errOther):
 		service.Refuse(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): "+
 			"take a new id for a new movement",

@@ -48,7 +48,10 @@ func ask(t *testing.T, method, url, body string) (int, http.Header, string) {
 }
 
 func movement(id, owner, direction, kind, ingredient string) freezer.Movement {
-	return freezer.Movement{ID: id, Owner: owner, Direction: direction, Ingredient: freezer.Ingredient{Kind: kind, Ingredient: ingredient}}
+	return freezer.Movement{
+		ID: id, Owner: owner, Direction: direction,
+		Ingredient: freezer.Ingredient{Kind: kind, Ingredient: ingredient},
+	}
 }
 
 func book(t *testing.T, client *freezer.Client, movements ...freezer.Movement) {
@@ -115,7 +118,10 @@ func TestAPI(t *testing.T) {
 			"another owner's under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "u-1", "u-2", 1), 409,
 			`under the id m-1 another movement is booked (out topping cream for u-1): take a new id for a new movement`,
 		},
-		{"the return under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "out", "in", 1), 409, `~another movement is booked`},
+		{
+			"the return under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "out", "in", 1), 409,
+			`~another movement is booked`,
+		},
 		{
 			"another kind under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "topping", "flavour", 1), 409,
 			`~another movement is booked`,
@@ -140,9 +146,15 @@ func TestAPI(t *testing.T) {
 			`the id "a b" is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -`,
 		},
 		{"an id with a slash", "PUT", "/v1/movements/a%2Fb", cream, 400, `~the id "a/b" is not one`},
-		{"no body", "PUT", "/v1/movements/m-9", "", 400, `the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient`},
+		{
+			"no body", "PUT", "/v1/movements/m-9", "", 400,
+			`the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient`,
+		},
 		{"no JSON", "PUT", "/v1/movements/m-9", "cream", 400, `~the body is not a movement`},
-		{"a number for an owner", "PUT", "/v1/movements/m-9", strings.Replace(cream, `"u-1"`, "1", 1), 400, `~the body is not a movement`},
+		{
+			"a number for an owner", "PUT", "/v1/movements/m-9", strings.Replace(cream, `"u-1"`, "1", 1), 400,
+			`~the body is not a movement`,
+		},
 		{
 			"a body without end", "PUT", "/v1/movements/m-9", `{"owner":"` + strings.Repeat("x", 70<<10), 400,
 			`~the body is not a movement: http: request body too large`,
@@ -157,7 +169,10 @@ func TestAPI(t *testing.T) {
 			"another kind", "PUT", "/v1/movements/m-9", strings.Replace(cream, "topping", "cone", 1), 400,
 			`the kind "cone" is not one: write "topping" or "flavour"`,
 		},
-		{"no ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", "", 1), 400, `the ingredient is missing: say what moves`},
+		{
+			"no ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", "", 1), 400,
+			`the ingredient is missing: say what moves`,
+		},
 		{
 			"an endless ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", long+"x", 1), 400,
 			`~the name of the ingredient is too long`,
@@ -180,7 +195,8 @@ func TestAPI(t *testing.T) {
 		if code >= 400 {
 			mediaType = "application/problem+json"
 			var problem freezer.Problem
-			if err := json.Unmarshal([]byte(body), &problem); err != nil || problem.Status != code || problem.Title != http.StatusText(code) {
+			if err := json.Unmarshal([]byte(body), &problem); err != nil || problem.Status != code ||
+				problem.Title != http.StatusText(code) {
 				t.Errorf("%s: problem = %s", test.name, body)
 			}
 			body = problem.Detail
@@ -211,21 +227,29 @@ func TestTakeAndReturn(t *testing.T) {
 	cream := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"}
 	nuts := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "nuts"}
 	book(t, client,
-		movement("1", "a", freezer.Out, freezer.Topping, "cream"), movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
-		movement("3", "b", freezer.Out, freezer.Topping, "cream"), movement("4", "a", freezer.Out, freezer.Topping, "nuts"),
+		movement("1", "a", freezer.Out, freezer.Topping, "cream"),
+		movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
+		movement("3", "b", freezer.Out, freezer.Topping, "cream"),
+		movement("4", "a", freezer.Out, freezer.Topping, "nuts"),
 		movement("5", "a", freezer.Out, freezer.Topping, "cream"))
 	demandOut(t, client, "a", cream, vanilla, nuts, cream)
 	demandOut(t, client, "b", cream)
 	demandStock(t, client, "flavour vanilla 999", "topping cream 997", "topping nuts 999")
-	book(t, client, movement("6", "a", freezer.In, freezer.Topping, "cream"), movement("7", "a", freezer.In, freezer.Flavour, "vanilla"))
+	book(t, client,
+		movement("6", "a", freezer.In, freezer.Topping, "cream"),
+		movement("7", "a", freezer.In, freezer.Flavour, "vanilla"))
 	demandOut(t, client, "a", nuts, cream)
-	book(t, client, movement("8", "a", freezer.In, freezer.Topping, "nuts"), movement("9", "a", freezer.In, freezer.Topping, "cream"))
+	book(t, client,
+		movement("8", "a", freezer.In, freezer.Topping, "nuts"),
+		movement("9", "a", freezer.In, freezer.Topping, "cream"))
 	demandOut(t, client, "a")
 	demandOut(t, client, "b", cream)
 	demandStock(t, client, "flavour vanilla 1000", "topping cream 999", "topping nuts 1000")
 
 	// More is returned than was taken. The freezer does not refuse it, and shows it.
-	book(t, client, movement("10", "a", freezer.In, freezer.Topping, "nuts"), movement("11", "c", freezer.In, freezer.Topping, "cream"))
+	book(t, client,
+		movement("10", "a", freezer.In, freezer.Topping, "nuts"),
+		movement("11", "c", freezer.In, freezer.Topping, "cream"))
 	demandOut(t, client, "a")
 	demandOut(t, client, "c")
 	demandStock(t, client, "flavour vanilla 1000", "topping cream 1000", "topping nuts 1001")
@@ -264,7 +288,8 @@ func TestLastIngredientIsTakenOnce(t *testing.T) {
 				var problem *freezer.Error
 				switch {
 				case err == nil:
-				case errors.As(err, &problem) && problem.Status == http.StatusConflict && strings.Contains(problem.Detail, "none left"):
+				case errors.As(err, &problem) && problem.Status == http.StatusConflict &&
+					strings.Contains(problem.Detail, "none left"):
 					mutex.Lock()
 					refused[id]++
 					mutex.Unlock()
@@ -315,7 +340,8 @@ func TestClientErrors(t *testing.T) {
 		err.Error() != "asking the freezer (GET /v1/owners/a%2Fb): the freezer answers 502: 502 Bad Gateway" {
 		t.Errorf("error = %v", err)
 	}
-	if _, err := other.Stock(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/stock): ") {
+	if _, err := other.Stock(t.Context()); err == nil ||
+		!strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/stock): ") {
 		t.Errorf("error = %v", err)
 	}
 	broken.Close()
@@ -336,7 +362,8 @@ func TestDescribeRequest(t *testing.T) {
 		{"GET", "/v1/movements", "", ""},
 		{"PUT", "/v1/stock", cream, ""},
 	} {
-		if got := freezer.New().Describe(httptest.NewRequest(test.method, test.path, nil), []byte(test.body)); got != test.want {
+		if got := freezer.New().Describe(httptest.NewRequest(test.method, test.path, nil),
+			[]byte(test.body)); got != test.want {
 			t.Errorf("%s %s %s is described as %q, want %q", test.method, test.path, test.body, got, test.want)
 		}
 	}

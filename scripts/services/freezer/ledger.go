@@ -72,9 +72,11 @@ func (m Movement) check() error {
 	case !allowed.MatchString(m.ID):
 		return fmt.Errorf("the id %.40q is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -", m.ID)
 	case !allowed.MatchString(m.Owner):
-		return fmt.Errorf("the owner %.40q is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has", m.Owner)
+		return fmt.Errorf("the owner %.40q is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has",
+			m.Owner)
 	case m.Direction != Out && m.Direction != In:
-		return fmt.Errorf("the direction %.40q is not one: write %q for what you take or %q for what you return", m.Direction, Out, In)
+		return fmt.Errorf("the direction %.40q is not one: write %q for what you take or %q for what you return",
+			m.Direction, Out, In)
 	case m.Kind != Topping && m.Kind != Flavour:
 		return fmt.Errorf("the kind %.40q is not one: write %q or %q", m.Kind, Topping, Flavour)
 	case m.Ingredient.Ingredient == "":

@@ -97,7 +97,9 @@ func (a *Archive) offset(name string) int64 {
 // fetch downloads a layer into a folder, unless it is there, and returns its file. If the download breaks off, the
 // bytes that it has received stay, and the next fetch continues from there. fetch verifies the SHA-256 of the layer. No
 // other fetch may use the folder meanwhile.
-func (a *Archive) fetch(ctx context.Context, layer Layer, dir string, progress func(done, total int64)) (string, error) {
+func (a *Archive) fetch(
+	ctx context.Context, layer Layer, dir string, progress func(done, total int64),
+) (string, error) {
 	name := filepath.Join(dir, layer.SHA256+".tar.zst")
 	out, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -141,7 +143,8 @@ func (a *Archive) fetch(ctx context.Context, layer Layer, dir string, progress f
 		return "", fmt.Errorf("fetching the layer %s: %w", layer.Name, err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != layer.SHA256 {
-		return "", cmp.Or(os.Remove(name), fmt.Errorf("fetching the layer %s: it does not have the SHA-256 that the manifest names", layer.Name))
+		return "", cmp.Or(os.Remove(name),
+			fmt.Errorf("fetching the layer %s: it does not have the SHA-256 that the manifest names", layer.Name))
 	}
 	return name, nil
 }

@@ -155,7 +155,10 @@ func (c checkout) save(t *testing.T, time string) (named.Reference, *Manifest) {
 	write(t, filepath.Join(c.installed.BuildCache, "README"), "not an entry")
 	name := filepath.Join(c.root, "archive.tar")
 	contents := []Content{
-		{Name: "first", Programs: []gobuild.Target{c.target}, ModuleCache: c.installed.ModuleCache, BuildCache: c.installed.BuildCache},
+		{
+			Name: "first", Programs: []gobuild.Target{c.target},
+			ModuleCache: c.installed.ModuleCache, BuildCache: c.installed.BuildCache,
+		},
 		{Name: "second", Programs: []gobuild.Target{c.target}},
 	}
 	manifest, sum, err := Save(t.Context(), c.root, name, contents, c.installed, func(string) {})
@@ -184,7 +187,8 @@ func (c checkout) wantInstalled(t *testing.T) {
 	if !c.target.Fresh() {
 		t.Error("the program is not fresh")
 	}
-	if got, err := exec.CommandContext(t.Context(), c.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
+	if got, err := exec.CommandContext(t.Context(), c.target.Output).CombinedOutput(); err != nil ||
+		string(got) != "hello\n" {
 		t.Errorf("output of the program = %q, %v", got, err)
 	}
 	archive := filepath.Join(c.installed.ModuleCache, download, "v1.0.0.zip")
@@ -195,7 +199,8 @@ func (c checkout) wantInstalled(t *testing.T) {
 	if hash, err := os.ReadFile(archive + "hash"); err != nil || string(hash) != want {
 		t.Errorf("hash of the module = %q, want %q: %v", hash, want, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(c.installed.BuildCache, output())); err != nil || string(content) != compiled {
+	if content, err := os.ReadFile(filepath.Join(c.installed.BuildCache, output())); err != nil ||
+		string(content) != compiled {
 		t.Errorf("the build cache has %q: %v", content, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(c.installed.BuildCache, action[:2], action+"-a")); err != nil ||
@@ -242,8 +247,10 @@ func TestMismatchedProgramIsNotUsed(t *testing.T) {
 	t.Parallel()
 	reference, _ := newCheckout(t).save(t, "1234")
 	for name, change := range map[string]func(*checkout){
-		"other sources": func(p *checkout) { write(t, filepath.Join(p.target.Module, "main.go"), greeting+"\n// Changed.\n") },
-		"another file":  func(p *checkout) { write(t, filepath.Join(p.target.Module, "more.go"), "package main\n") },
+		"other sources": func(p *checkout) {
+			write(t, filepath.Join(p.target.Module, "main.go"), greeting+"\n// Changed.\n")
+		},
+		"another file": func(p *checkout) { write(t, filepath.Join(p.target.Module, "more.go"), "package main\n") },
 		"another go.mod": func(p *checkout) {
 			write(t, filepath.Join(p.target.Module, "go.mod"), "module example.test/greeting\n\ngo 1.25\n")
 		},
@@ -292,7 +299,8 @@ func layerOf(t *testing.T, manifest *Manifest, headers []tar.Header, contents []
 	write(t, filepath.Join(dir, "first"), layer.String())
 	sum := sha256.Sum256(layer.Bytes())
 	made := Manifest{Format: format, Go: manifest.Go, System: manifest.System, Layers: []Layer{{
-		Name: "first", Size: int64(layer.Len()), SHA256: hex.EncodeToString(sum[:]), Unpacked: 1 << 20, Programs: manifest.Layers[0].Programs,
+		Name: "first", Size: int64(layer.Len()), SHA256: hex.EncodeToString(sum[:]),
+		Unpacked: 1 << 20, Programs: manifest.Layers[0].Programs,
 	}}}
 	text, err := json.Marshal(made)
 	if err != nil {
@@ -322,7 +330,8 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 		{"no program", tar.Header{Name: "programs/other"}, "x", "no such file"},
 	} {
 		destination := newCheckout(t)
-		err := destination.install(t.Context(), layerOf(t, manifest, []tar.Header{test.header}, []string{test.content}), DefaultPace)
+		err := destination.install(t.Context(), layerOf(t, manifest,
+			[]tar.Header{test.header}, []string{test.content}), DefaultPace)
 		if err == nil || !strings.Contains(err.Error(), test.reason) {
 			t.Errorf("with %s: error = %v, want %q", test.name, err, test.reason)
 		}
@@ -364,7 +373,8 @@ func TestInvalidArchive(t *testing.T) {
 	}
 	for name, content := range map[string][]byte{
 		"nothing": {}, "a text": []byte("hello"), "half of a header": content[:300], "half of a manifest": content[:700],
-		"zeros": make([]byte, 2048), "another format": bytes.Replace(content, []byte(format), []byte("operator-labs-programs-9"), 1),
+		"zeros":          make([]byte, 2048),
+		"another format": bytes.Replace(content, []byte(format), []byte("operator-labs-programs-9"), 1),
 	} {
 		file := filepath.Join(t.TempDir(), "archive")
 		write(t, file, string(content))
@@ -372,7 +382,8 @@ func TestInvalidArchive(t *testing.T) {
 			t.Errorf("%s was opened as an archive of %d layers", name, len(opened.Layers))
 		}
 	}
-	if _, err := Open(t.Context(), named.Reference{Source: filepath.Join(t.TempDir(), "missing")}, DefaultPace); err == nil {
+	if _, err := Open(t.Context(), named.Reference{Source: filepath.Join(t.TempDir(), "missing")},
+		DefaultPace); err == nil {
 		t.Error("no error for a missing file")
 	}
 }

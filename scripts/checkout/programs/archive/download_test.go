@@ -96,7 +96,10 @@ func TestDownload(t *testing.T) {
 		{"is always busy", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }
 		}, pace, "the server responded with 429 Too Many Requests"},
-		{"does not have it", func(int) http.HandlerFunc { return http.NotFound }, pace, "the server responded with 404 Not Found"},
+		{
+			"does not have it", func(int) http.HandlerFunc { return http.NotFound }, pace,
+			"the server responded with 404 Not Found",
+		},
 		{"has a page instead", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "<html>"+strings.Repeat("Please log in. ", 100))
@@ -145,7 +148,8 @@ func TestDownload(t *testing.T) {
 			}))
 			defer server.Close()
 			destination := newCheckout(t)
-			err := destination.install(t.Context(), named.Reference{Source: server.URL + "/programs.tar", SHA256: reference.SHA256}, test.pace)
+			err := destination.install(t.Context(),
+				named.Reference{Source: server.URL + "/programs.tar", SHA256: reference.SHA256}, test.pace)
 			switch {
 			case test.reason == "" && err != nil:
 				t.Fatalf("after %d requests: %v", requests.Load(), err)
@@ -178,14 +182,16 @@ func TestDownloadIsResumed(t *testing.T) {
 	}
 	begin, layer := opened.offset("first"), manifest.Layers[0]
 	const half = 50_000
-	write(t, filepath.Join(destination.root, ".cache", "arriving", layer.SHA256+".tar.zst"), string(content[begin:begin+half]))
+	write(t, filepath.Join(destination.root, ".cache", "arriving", layer.SHA256+".tar.zst"),
+		string(content[begin:begin+half]))
 	var ranges []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ranges = append(ranges, r.Header.Get("Range"))
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	}))
 	defer server.Close()
-	if err := destination.install(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace); err != nil {
+	if err := destination.install(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256},
+		DefaultPace); err != nil {
 		t.Fatal(err)
 	}
 	destination.wantInstalled(t)
@@ -214,8 +220,8 @@ func TestConcurrentInstallsOfALayer(t *testing.T) {
 	var both errgroup.Group
 	for range 2 {
 		both.Go(func() error {
-			return opened.Install(t.Context(), destination.root, opened.Layers[0], []gobuild.Target{destination.target}, destination.installed,
-				func(int64, int64) {})
+			return opened.Install(t.Context(), destination.root, opened.Layers[0],
+				[]gobuild.Target{destination.target}, destination.installed, func(int64, int64) {})
 		})
 	}
 	if err := both.Wait(); err != nil {

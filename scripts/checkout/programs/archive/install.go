@@ -81,7 +81,8 @@ func fileOf(root string, t gobuild.Target) string {
 // layer. targets are all programs of the checkout at root. progress is called with the number of bytes that were
 // fetched.
 func (a *Archive) Install(
-	ctx context.Context, root string, layer Layer, targets []gobuild.Target, installed gobuild.Installation, progress func(done, total int64),
+	ctx context.Context, root string, layer Layer, targets []gobuild.Target,
+	installed gobuild.Installation, progress func(done, total int64),
 ) (err error) {
 	dir := filepath.Join(root, ".cache", "arriving")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -92,7 +93,9 @@ func (a *Archive) Install(
 		return fmt.Errorf("waiting for another command that installs programs: %w", err)
 	}
 	defer unlock()
-	missing := slices.DeleteFunc(slices.Clone(targets), func(t gobuild.Target) bool { return !layer.has(root, t, installed) || t.Fresh() })
+	missing := slices.DeleteFunc(slices.Clone(targets), func(t gobuild.Target) bool {
+		return !layer.has(root, t, installed) || t.Fresh()
+	})
 	if len(missing) == 0 {
 		return nil // the other command has installed them
 	}
@@ -112,11 +115,13 @@ func (a *Archive) Install(
 	}
 	for _, t := range missing {
 		file := fileOf(root, t)
-		if err := t.Adopt(ctx, layer.Programs[file], filepath.Join(work, programFolder, filepath.FromSlash(file))); err != nil {
+		if err := t.Adopt(ctx, layer.Programs[file],
+			filepath.Join(work, programFolder, filepath.FromSlash(file))); err != nil {
 			return err
 		}
 	}
-	if err := installModules(filepath.Join(work, moduleFolder), filepath.Join(installed.ModuleCache, "cache", "download")); err != nil {
+	if err := installModules(filepath.Join(work, moduleFolder),
+		filepath.Join(installed.ModuleCache, "cache", "download")); err != nil {
 		return fmt.Errorf("installing modules: %w", err)
 	}
 	if err := installBuilds(filepath.Join(work, buildFolder), installed.BuildCache); err != nil {
@@ -255,7 +260,9 @@ const (
 )
 
 // Compare builds a program of the checkout at root into a file, and reports whether the archive has the same program.
-func (a *Archive) Compare(ctx context.Context, root string, t gobuild.Target, installed gobuild.Installation, file string) (string, error) {
+func (a *Archive) Compare(
+	ctx context.Context, root string, t gobuild.Target, installed gobuild.Installation, file string,
+) (string, error) {
 	name := fileOf(root, t)
 	for _, layer := range a.Layers {
 		origin, found := layer.Programs[name]

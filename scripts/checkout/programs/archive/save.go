@@ -166,7 +166,9 @@ func (c Content) write(ctx context.Context, root, name, version string) (layer L
 	defer func() { err = errors.Join(err, out.Close()) }()
 	sum := sha256.New()
 	// With one goroutine, the same contents are compressed to the same bytes.
-	compressed, err := zstd.NewWriter(io.MultiWriter(out, sum), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowOf(layer.Unpacked)),
+	compressed, err := zstd.NewWriter(io.MultiWriter(out, sum),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(windowOf(layer.Unpacked)),
 		zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
 		return layer, err

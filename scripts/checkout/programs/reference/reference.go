@@ -49,7 +49,8 @@ func (r Reference) IsURL() bool { return strings.Contains(r.Source, "://") }
 func Parse(text string) (r Reference, err error) {
 	source, sum, locked := strings.Cut(text, "@sha256:")
 	if source == "" || locked && !digest.MatchString(sum) {
-		return r, fmt.Errorf("%q names no archive: it must be FILE or URL, and may end in @sha256: and 64 hexadecimal digits", text)
+		return r, fmt.Errorf("%q names no archive: it must be FILE or URL, and may end in @sha256: and 64 hexadecimal digits",
+			text)
 	}
 	if r = (Reference{source, sum}); !r.IsURL() {
 		return r, nil
@@ -87,7 +88,8 @@ func Locked(root, system string) (r Reference, ok bool, err error) {
 			continue
 		}
 		if len(words) != 2 {
-			return r, false, fmt.Errorf("%s:%d: a line must be a system and an archive, such as linux/amd64 https://…@sha256:…", LockFile, number)
+			return r, false, fmt.Errorf("%s:%d: a line must be a system and an archive, such as linux/amd64 https://…@sha256:…",
+				LockFile, number)
 		}
 		if words[0] != system {
 			continue

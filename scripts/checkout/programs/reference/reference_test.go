@@ -66,7 +66,8 @@ func TestLockFile(t *testing.T) {
 				}
 				return
 			}
-			if want := strings.Replace(test.want, "ROOT", root, 1); err != nil || ok != (want != "") || ok && got.String() != want {
+			if want := strings.Replace(test.want, "ROOT", root, 1); err != nil || ok != (want != "") ||
+				ok && got.String() != want {
 				t.Errorf("Locked() = %q (%t), %v, want %q", got, ok, err, want)
 			}
 		})
