@@ -53,7 +53,8 @@ func waitReady(ctx context.Context, target Target, namespace string, patience ti
 
 // TimeoutError is returned when an object did not reach its expected state in time.
 type TimeoutError struct {
-	// What was waited for, for how long, and what was missing at the last check.
+	// What is the expected state, Patience is how long it was waited for, and Objection is what was missing at the last
+	// check.
 	What      string
 	Patience  time.Duration
 	Objection string

@@ -42,7 +42,7 @@ func Until(
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
 		current, err := look(ctx)
 		if ctx.Err() != nil {
-			return false, nil //nolint:nilerr // whatever look says: it was ended
+			return false, nil //nolint:nilerr // the end of the context explains look's error
 		}
 		objection = current
 		return objection == "", err

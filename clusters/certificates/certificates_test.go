@@ -55,7 +55,7 @@ func TestCertificateIsValidOnlyForItsPurpose(t *testing.T) {
 		{"the server by its address", server, authority, "127.0.0.1", x509.ExtKeyUsageServerAuth, true},
 		{"the server by another name", server, authority, "webhook.default.svc", x509.ExtKeyUsageServerAuth, false},
 		{"the server as a client", server, authority, "", x509.ExtKeyUsageClientAuth, false},
-		{"the server for whoever trusts another authority", server, other, "127.0.0.1", x509.ExtKeyUsageServerAuth, false},
+		{"the server under another authority", server, other, "127.0.0.1", x509.ExtKeyUsageServerAuth, false},
 		{"the client", client, authority, "", x509.ExtKeyUsageClientAuth, true},
 		{"the client as a server", client, authority, "", x509.ExtKeyUsageServerAuth, false},
 	} {

@@ -25,7 +25,8 @@ const (
 	leaseNamespace = metav1.NamespaceDefault
 )
 
-// How long a Lease is valid without a renewal, how often it is renewed, and how often its holder is read.
+// leaseDuration is how long a Lease is valid without a renewal, leaseRenewal is the time between two renewals, and
+// leasePoll the time between two looks at the Lease of another holder.
 var (
 	leaseDuration = 30 * time.Second
 	leaseRenewal  = 5 * time.Second

@@ -104,8 +104,7 @@ type workDir struct {
 // workDirSuffix follows the program's name in that of a work folder.
 const workDirSuffix = ".work"
 
-// workDir creates a work folder. A build never uses that of another one, whose compilers may still write
-// there.
+// workDir creates a work folder. A build never uses the folder of another build, whose compilers may still write there.
 func (t Target) workDir() (w workDir, err error) {
 	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+workDirSuffix); err != nil {
 		return w, err

@@ -33,7 +33,7 @@ func (l *logger) log(message string) {
 	}
 }
 
-// plain returns a message without kind's pictures, marks and dots. It drops the message at the end of a step (" ✓ …"),
+// plain returns a message without kind's emojis, marks and dots. It drops the message at the end of a step (" ✓ …"),
 // because the beginning of the step was already reported.
 func plain(message string) string {
 	if strings.HasPrefix(strings.TrimSpace(message), "✓") {

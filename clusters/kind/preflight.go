@@ -113,7 +113,7 @@ func CheckDiskSpace(folder string, profile *Profile) (Problem, bool) {
 		count(int64(profile.Nodes()))+" and its images", checkoutDiskFix)
 }
 
-// How to free space in Docker's folder, and in a checkout.
+// dockerDiskFix and checkoutDiskFix explain how to free space in Docker's folder, and in a checkout.
 const (
 	dockerDiskFix   = "`docker system df` shows what Docker holds, and `docker system prune` removes unused data"
 	checkoutDiskFix = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
@@ -160,7 +160,7 @@ func (f *Facts) engine(output string, err error) {
 
 // Problem is a problem that prevents the creation of a cluster, or that is worth a warning.
 type Problem struct {
-	// What is wrong, and the Fix.
+	// What describes the problem, and Fix is what solves it.
 	What, Fix string
 	// Fatal reports that creating a cluster can't succeed.
 	Fatal bool

@@ -142,7 +142,7 @@ type Port struct {
 	Number  int
 	// Protocol is tcp, udp or sctp.
 	Protocol string
-	// What describes what it is for.
+	// What is the purpose of the port.
 	What string
 }
 

@@ -116,7 +116,7 @@ func TestDyingNamespaceIsNotMistakenForGone(t *testing.T) {
 				_ = parent.Process.Kill()
 				_ = parent.Wait()
 			})
-			eventually(t, "somebody else is in the namespace", func() bool {
+			eventually(t, "the other process is in the namespace", func() bool {
 				children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent.Process.Pid))
 				name, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(children)) + "/comm")
 				return string(name) == "sleep\n"

@@ -27,8 +27,8 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	if detachable {
 		attributes = &syscall.SysProcAttr{Setsid: true}
 	} else {
-		// The signal is faster than the guard, and comes even if the guard was killed first. It comes when the thread ends
-		// that started the process, which is a lasting one.
+		// The signal is faster than the guard, and comes even if the guard was killed first. It comes when the thread that
+		// started the process ends. That is the thread of package thread, which never ends.
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
 	return attributes

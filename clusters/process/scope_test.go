@@ -112,9 +112,9 @@ func TestScopeNeedsOwnedRootFolder(t *testing.T) {
 		name string
 		make func(root string) error
 	}{
-		{"it is somebody's link", func(root string) error { return os.Symlink(filepath.Dir(root), root) }},
+		{"it is a link", func(root string) error { return os.Symlink(filepath.Dir(root), root) }},
 		{"it is a file", func(root string) error { return os.WriteFile(root, nil, 0o700) }},
-		{"it is somebody else's", func(root string) error {
+		{"it belongs to another user", func(root string) error {
 			return errors.Join(os.Mkdir(root, 0o700), os.Chown(root, os.Getuid()+1, -1))
 		}},
 	}

@@ -113,7 +113,7 @@ func TestEachWallIsNeeded(t *testing.T) {
 }
 
 // A shell or make may have left us descriptors that are not closed when a program starts.
-func TestDescriptorsAreNotInherited(t *testing.T) { // alone: whatever is started meanwhile would inherit it, too
+func TestDescriptorsAreNotInherited(t *testing.T) { // not parallel: a program started meanwhile would inherit it, too
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
 		f := newFixture(t, scope)

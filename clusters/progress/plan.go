@@ -20,7 +20,7 @@ const (
 // Work is one program of a plan, with the time that its build takes on the machine of docs/benchmarks.md if only the
 // works before it were downloaded and compiled.
 type Work struct {
-	// What is built: "the lab command".
+	// What names what is built, such as "the lab command".
 	What string
 	// Modules are downloaded within Download, Packages compiled within Compile. Linking takes Link.
 	Modules, Packages       int

@@ -28,8 +28,8 @@ var auditArchitectures = map[string]uint32{
 // (prlimit(2)). Landlock does not restrict that, and a process whose limit of processor time is 0 is killed. A process
 // names itself by 0 there. With its own number, it can only read limits, because the filter does not know which process
 // has the number. System calls of another architecture (int 0x80) end the program, because their numbers mean other
-// calls. This thread must have renounced privileges. keepLimits fails on other architectures than these, so that
-// nothing runs without the filter.
+// calls. This thread must not be able to get new privileges (setNoNewPrivs). keepLimits fails on other architectures
+// than these, so that nothing runs without the filter.
 func keepLimits() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
@@ -99,8 +99,8 @@ func assemble(program []instruction) []syscall.SockFilter {
 	return filter
 }
 
-// loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must have
-// renounced privileges.
+// loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must not
+// be able to get new privileges (setNoNewPrivs).
 func loadFilter(filter []syscall.SockFilter) error {
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, failed := syscall.RawSyscall(

@@ -157,7 +157,7 @@ func addRule(rules int, kind uintptr, rule unsafe.Pointer) error {
 }
 
 // enforce builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and
-// returns those that it has built. This thread must have renounced privileges.
+// returns those that it has built. This thread must not be able to get new privileges (setNoNewPrivs).
 func (w *Walls) enforce() (built Built) {
 	dropCapabilities()
 	if rules, enforced, err := w.ruleset(); err == nil {

@@ -128,5 +128,5 @@ func TestCommentsAreNotCode(t *testing.T) {
 	}
 }
 
-// decides matches files that may have comments that count as code.
+// directives matches files that may have comments that count as code.
 var directives = regexp.MustCompile(`//[a-z0-9]+:|//\s*\+|[oO]utput:`)

@@ -254,7 +254,7 @@ func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) 
 		switch {
 		case check.Extension && l.Extension == nil:
 			found.add(where, at("checks", i, "extension"),
-				"lab %s has no extension; say with extension: {version: …} what it is", l.Name)
+				"lab %s has no extension; declare it with extension: {version: …}", l.Name)
 		case !check.Extension && extended:
 			found.add(where, at("checks", i),
 				"%s comes after checks of the extension, which change the cluster; move it before them", check.ID)
@@ -295,11 +295,11 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 		switch {
 		case check.Part == "" && slices.ContainsFunc(l.Checks[i:], func(next Check) bool { return next.Part != "" }):
 			found.add(where, at("checks", i),
-				"%s is in no part, and later checks of lab %s are; name one of %s, or let it stand after them",
+				"%s is in no part, and later checks of lab %s are; name one of %s, or move it after them",
 				check.ID, l.Name, strings.Join(parts, ", "))
 		case check.Part != "" && ended[check.Part]:
 			found.add(where, at("checks", i, "part"),
-				"checks of another part stand between %s and the others of %s; let those of a part follow each other",
+				"checks of another part are between %s and the others of %s; keep the checks of a part together",
 				check.ID, check.Part)
 		}
 		if i+1 < len(l.Checks) && l.Checks[i+1].Part != check.Part {

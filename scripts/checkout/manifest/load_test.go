@@ -116,7 +116,7 @@ func TestLoadRejects(t *testing.T) {
 		{"a time limit without unit", "1m30s", "90", `:10: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
 		{"a time limit of nothing", "1m30s", "0s", `:10: labs\[0\].timeLimit: .*something like 2m`},
 		{
-			"a service that nobody knows", "services: [freezer]", "services: [oven]",
+			"an unknown service", "services: [freezer]", "services: [oven]",
 			`:34: labs\[1\].services\[0\]: .*'freezer', 'cloud'; expected: The name of a service`,
 		},
 		{
@@ -128,7 +128,7 @@ func TestLoadRejects(t *testing.T) {
 			`:34: labs\[1\].services: .*expected: What runs beside`,
 		},
 		{
-			"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]",
+			"an unknown add-on", "services: [freezer]", "stage: pod\n  addons: [vault]",
 			`:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`,
 		},
 		{"an add-on without a node", "services: [freezer]", "addons: [pebble]", `:34: labs\[1\].addons: .*need a node`},
@@ -138,11 +138,11 @@ func TestLoadRejects(t *testing.T) {
 			`:35: labs\[1\].addons: .*need a node`,
 		},
 		{
-			"webhooks that are not meant", "services: [freezer]", "webhooks: false",
+			"webhooks that are false", "services: [freezer]", "webhooks: false",
 			`:34: labs\[1\].webhooks: .*expected: true`,
 		},
 		{
-			"a service that is no list", "services: [freezer]", "services: freezer",
+			"services that are no list", "services: [freezer]", "services: freezer",
 			`:34: labs\[1\].services: got string, want array`,
 		},
 		{
@@ -227,7 +227,7 @@ func TestLoadRejects(t *testing.T) {
 		{
 			"a check without a part before one that has one", "id: once", "id: once\n    part: pan",
 			`:37: labs\[1\].checks\[0\]: flips is in no part, ` +
-				`and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`,
+				`and later checks of lab 02-pan-flipper are; name one of pan, or move it after them`,
 		},
 		{
 			"a part with capitals", "id: flips", "id: flips\n    part: Pan",
@@ -238,7 +238,7 @@ func TestLoadRejects(t *testing.T) {
 			`: the points of lab 01-pancake sum to 110; make it 100`,
 		},
 		{
-			"an extension that nobody announced", "id: once", "id: once\n    extension: true",
+			"an undeclared extension", "id: once", "id: once\n    extension: true",
 			`:43: labs\[1\].checks\[1\].extension: lab 02-pan-flipper has no extension`,
 		},
 		{
@@ -319,7 +319,7 @@ func TestLoadRejectsMixedParts(t *testing.T) {
 	writeFile(t, root, manifest.File, list)
 	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
 	_, err := manifest.Load(root)
-	wantError(t, err, `labs\[1\].checks\[2\].part: checks of another part stand between never-drops and the others of pan`)
+	wantError(t, err, `labs\[1\].checks\[2\].part: checks of another part are between never-drops and the others of pan`)
 }
 
 func TestLoadReportsAllProblemsInFileOrder(t *testing.T) {

@@ -55,7 +55,7 @@ func CheckLocation(root string) error {
 }
 
 // listenIn creates a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a
-// clone may exceed, so the name goes through a descriptor of the folder.
+// clone may exceed, so the socket is named by a descriptor of the folder.
 func listenIn(dir string) error {
 	opened, err := os.Open(dir)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestAPI(t *testing.T) {
 		{"an id of all characters", "PUT", "/v1/movements/Az09._:-", cream, 201, `~"id":"Az09._:-"`},
 		{"the longest id", "PUT", "/v1/movements/" + long, cream, 201, `~"id":"xxx`},
 		{
-			"the id stands in the address", "PUT", "/v1/movements/m-2",
+			"the id of the URL counts", "PUT", "/v1/movements/m-2",
 			strings.Replace(cream, "{", `{"id":"other","booked":"2020-01-01T00:00:00Z",`, 1), 201, `~"id":"m-2"`,
 		},
 		{"stock", "GET", "/v1/stock", "", 200, `{"items":[{"kind":"topping","ingredient":"cream","count":996}]}`},

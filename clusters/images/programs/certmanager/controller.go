@@ -63,7 +63,7 @@ func runController(ctx context.Context, args []string) error {
 	f.StringVar(&options.DefaultIssuerName, "default-issuer-name", "", "issuer for Ingresses that name none")
 	f.StringVar(&options.DefaultIssuerKind, "default-issuer-kind", "Issuer", "kind of that issuer")
 	f.StringVar(&options.DefaultIssuerGroup, "default-issuer-group", "cert-manager.io", "API group of that issuer")
-	f.BoolVar(&options.EnableOwnerRef, "enable-certificate-owner-ref", false, "a Secret goes with its Certificate")
+	f.BoolVar(&options.EnableOwnerRef, "enable-certificate-owner-ref", false, "a Secret is deleted with its Certificate")
 	f.IntVar(&options.MaxConcurrentChallenges, "max-concurrent-challenges", 60, "how many challenges may be under way")
 	f.DurationVar(&options.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration",
 		time.Hour, "pause after the first request that failed")

@@ -42,10 +42,10 @@ func TestRequestSelectsService(t *testing.T) {
 		{"the solver's path beside the page's", "shop.lab.test", "/.well-known/acme-challenge/token", "solver"},
 		{"another token", "shop.lab.test", "/.well-known/acme-challenge/other", "page"},
 		{"a wildcard", "other.lab.test", "/health", "wildcard"},
-		{"a wildcard stands for one label", "a.other.lab.test", "/x", ""},
+		{"a wildcard matches one label", "a.other.lab.test", "/x", ""},
 		{"a wildcard needs a label", "lab.test", "/x", ""},
 		{"every host", "example.com", "/health/live", "every host"},
-		{"nobody", "example.com", "/", ""},
+		{"no rule", "example.com", "/", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +96,7 @@ func TestResponses(t *testing.T) {
 		},
 		{"no Ingress", "http://example.com/x", http.StatusNotFound, "no Ingress names example.com/x"},
 		{"no Service", "http://empty.lab.test/", http.StatusServiceUnavailable, "there is no Service web"},
-		{"nobody listens", "http://down.lab.test/", http.StatusBadGateway, "the Service does not answer"},
+		{"no server listens", "http://down.lab.test/", http.StatusBadGateway, "the Service does not answer"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -66,13 +66,13 @@ func TestDownload(t *testing.T) {
 				}
 			}
 		}, pace, ""},
-		{"says that it has more than it has", func(int) http.HandlerFunc {
+		{"announces more than it sends", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", strconv.Itoa(len(content)+1<<20))
 				_, _ = w.Write(content)
 			}
 		}, pace, ""},
-		{"says that it has less than it has", func(request int) http.HandlerFunc {
+		{"sends only half at first", func(request int) http.HandlerFunc {
 			if request > 2 {
 				return whole
 			}

@@ -46,7 +46,7 @@ func TestLockFile(t *testing.T) {
 		},
 		{"a file of the checkout", "linux/amd64 a.tar@sha256:" + sum + "\n", "", "ROOT/a.tar@sha256:" + sum, ""},
 		{"the variable wins", "linux/amd64 a.tar@sha256:" + sum + "\n", "b.tar", "b.tar", ""},
-		{"the variable says none", "linux/amd64 a.tar@sha256:" + sum + "\n", "none", "", ""},
+		{"the variable is none", "linux/amd64 a.tar@sha256:" + sum + "\n", "none", "", ""},
 		{"without a sum", "linux/amd64 a.tar\n", "", "", "programs.lock:1: \"a.tar\" has no SHA-256"},
 		{"three words", "\nlinux/amd64 a.tar b\n", "", "", "programs.lock:2: a line must be"},
 		{"a wrong variable", "", "ftp://example.test/a", "", "must begin with http"},
