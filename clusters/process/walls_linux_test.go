@@ -159,7 +159,7 @@ func TestRequiredWall(t *testing.T) {
 	})
 }
 
-// A file that cannot be named is treated like one that does not exist: the walls are built without it.
+// An inaccessible file is treated like one that does not exist: the walls are built without it.
 func TestFilesWithoutNames(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {

@@ -118,7 +118,7 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	return err
 }
 
-// allowBelow allows access below a folder, or to a file. It skips a path that cannot be named.
+// allowBelow allows access below a folder, or to a file. It skips an inaccessible path.
 func allowBelow(rules int, path string, allowed uint64) error {
 	parent, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
 	if isInaccessible(err) {
