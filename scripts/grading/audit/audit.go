@@ -83,7 +83,8 @@ func (l *Log) catchUp() {
 	if l.mark == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience, fmt.Errorf("the copy of the audit log is more than %s late", markPatience))
+	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience,
+		fmt.Errorf("the copy of the audit log is more than %s late", markPatience))
 	defer cancel()
 	path := MarkPath + rand.Text()
 	err := l.mark(ctx, path)

@@ -226,7 +226,8 @@ func TestByIncludesAccountsOfUser(t *testing.T) {
 	}
 	const helper, second, refused, others = "system:serviceaccount:shop:helper", "system:serviceaccount:shop:second",
 		"system:serviceaccount:shop:refused", "system:serviceaccount:shop:others"
-	file.write(created(student, "helper", "", 201) + created(helper, "second", "token", 201) + created(student, "refused", "token", 403) +
+	file.write(created(student, "helper", "", 201) + created(helper, "second", "token", 201) +
+		created(student, "refused", "token", 403) +
 		created("other", "others", "", 201) + created(second, "second", "token", 201))
 	for _, user := range []string{student, helper, second, refused, others, "other"} {
 		file.write(line(time.Now(), user, "get", user))

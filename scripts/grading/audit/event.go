@@ -105,7 +105,8 @@ func (e Event) String() string {
 	}
 	line := []string{strings.Join(words, " ")}
 	for _, webhook := range e.FailedOpen {
-		line = append(line, fmt.Sprintf("the webhook %s did not respond, and failurePolicy Ignore let the request pass", webhook))
+		line = append(line,
+			fmt.Sprintf("the webhook %s did not respond, and failurePolicy Ignore let the request pass", webhook))
 	}
 	return strings.Join(line, "; ")
 }

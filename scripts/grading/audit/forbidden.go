@@ -80,7 +80,8 @@ func (f Forbidden) Marker() string {
 		group += ",namespace=" + f.Namespace
 	}
 	resource := strings.TrimSuffix(f.Resource+"/"+f.Subresource, "/")
-	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, strings.Join(f.needed(), ";"))
+	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s",
+		group, resource, strings.Join(f.needed(), ";"))
 }
 
 // companions are verbs that a client of the resource needs together.

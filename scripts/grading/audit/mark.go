@@ -19,7 +19,8 @@ func Marker(config *rest.Config) (mark func(ctx context.Context, path string) er
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return func(ctx context.Context, path string) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(config.Host, "/")+path, http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			strings.TrimSuffix(config.Host, "/")+path, http.NoBody)
 		if err != nil {
 			return fmt.Errorf("requesting a mark in the audit log: %w", err)
 		}

@@ -63,7 +63,9 @@ type recording struct {
 	next     http.RoundTripper
 }
 
-var requests = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requests = apirequest.RequestInfoFactory{
+	APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+}
 
 func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	// If there is an error, info contains what is known.

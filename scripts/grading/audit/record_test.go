@@ -100,12 +100,15 @@ func makeKind(t *testing.T, config *rest.Config) {
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
 	_, err := definitions.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "sundaes.demo.lva.io"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "sundaes.demo.lva.io"},
 		"spec": map[string]any{
 			"group": "demo.lva.io", "scope": "Cluster", "names": map[string]any{"kind": "Sundae", "plural": "sundaes"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+				}},
 			}},
 		},
 	}}, metav1.CreateOptions{})
@@ -173,7 +176,8 @@ func ask(t *testing.T, config *rest.Config) {
 	if _, err := client.Update(ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Fatalf("Update() of an old version: %v", err)
 	}
-	_, err = client.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"spec":{"note":"short"}}`), metav1.PatchOptions{})
+	_, err = client.Patch(ctx, made.GetName(), types.MergePatchType,
+		[]byte(`{"spec":{"note":"short"}}`), metav1.PatchOptions{})
 	ok(err)
 	_, err = client.List(ctx, metav1.ListOptions{})
 	ok(err)
@@ -233,7 +237,8 @@ func plain(t *testing.T, e audit.Event) map[string]any {
 		return value
 	}
 	return map[string]any{
-		"verb": e.Verb, "group": e.Group, "resource": e.Resource, "subresource": e.Subresource, "name": e.Name, "namespace": e.Namespace,
+		"verb": e.Verb, "group": e.Group, "resource": e.Resource,
+		"subresource": e.Subresource, "name": e.Name, "namespace": e.Namespace,
 		"code": e.Code, "message": e.Message, "request": body(e.Request), "response": body(e.Response),
 	}
 }
@@ -287,7 +292,8 @@ func TestQueryWaitsForDelayedLog(t *testing.T) {
 	log.SetDelayed(func(_ context.Context, mark string) error {
 		time.AfterFunc(200*time.Millisecond, func() {
 			writeLines(`{"verb":"update","user":{"username":"operator"},"objectRef":{"resource":"icecreams","name":"sundae"}}`,
-				`{"verb":"get","user":{"username":"admin"},"requestURI":"`+mark+`","requestReceivedTimestamp":"2026-01-02T15:04:05.000000Z"}`)
+				`{"verb":"get","user":{"username":"admin"},"requestURI":"`+mark+
+					`","requestReceivedTimestamp":"2026-01-02T15:04:05.000000Z"}`)
 		})
 		return nil
 	})

@@ -48,8 +48,8 @@ func (rules Rules) rights() (all []Right) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Right) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.URL, b.URL), compareVerbs(a.Verb, b.Verb))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.URL, b.URL), compareVerbs(a.Verb, b.Verb))
 	})
 	return slices.Compact(all)
 }

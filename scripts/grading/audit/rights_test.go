@@ -38,9 +38,18 @@ func TestSpareRights(t *testing.T) {
 			[]Event{did("update", group, "icecreams", "status")},
 			[]string{"icecreams.demo.lva.io (update)"},
 		},
-		{"get beside list and watch", Rules{"": {rule("", "pods", "get", "list", "watch")}}, []Event{did("watch", "", "pods", "")}, nil},
-		{"list beside get", Rules{"": {rule("", "pods", "get", "list")}}, []Event{did("get", "", "pods", "")}, []string{"pods (list)"}},
-		{"patch beside update", Rules{"": {rule("", "pods", "update", "patch")}}, []Event{did("update", "", "pods", "")}, nil},
+		{
+			"get beside list and watch", Rules{"": {rule("", "pods", "get", "list", "watch")}},
+			[]Event{did("watch", "", "pods", "")}, nil,
+		},
+		{
+			"list beside get", Rules{"": {rule("", "pods", "get", "list")}},
+			[]Event{did("get", "", "pods", "")}, []string{"pods (list)"},
+		},
+		{
+			"patch beside update", Rules{"": {rule("", "pods", "update", "patch")}},
+			[]Event{did("update", "", "pods", "")}, nil,
+		},
 		{
 			"delete beside update",
 			Rules{"": {rule("", "pods", "update", "delete")}},

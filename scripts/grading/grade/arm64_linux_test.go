@@ -41,6 +41,8 @@ func TestSolution01OnArm64(t *testing.T) {
 		t.Fatal(err)
 	}
 	options := options(t, "1", have.SolutionDir(&have.Labs.Labs[0]))
-	options.Start = own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) })
+	options.Start = own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+		return embedded.StartServer(ctx, program)
+	})
 	wantFull(t, grade(t.Context(), t, options))
 }

@@ -50,12 +50,15 @@ func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer ready.Close()
 	at := func(url string) *verdict {
-		return (&operator{subject: &subject{cluster: &stage.Cluster{Config: &rest.Config{Host: url}}}}).tooBusy(20 * time.Second)
+		return (&operator{
+			subject: &subject{cluster: &stage.Cluster{Config: &rest.Config{Host: url}}},
+		}).tooBusy(20 * time.Second)
 	}
 	if got := at(ready.URL); got != nil {
 		t.Errorf("with a ready API server, the verdict is %v, want nil", got)
 	}
-	if got := at(busy.URL); got == nil || got.outcome != report.Error || !strings.HasPrefix(got.reason, "this machine was too busy") {
+	if got := at(busy.URL); got == nil || got.outcome != report.Error ||
+		!strings.HasPrefix(got.reason, "this machine was too busy") {
 		t.Errorf("with an unresponsive API server, the verdict is %v, want a machine error", got)
 	}
 }

@@ -205,7 +205,8 @@ func (r *results) take(event protocol.Event) error {
 	}
 	if event.Note != nil {
 		r.report.Timeline = append(r.report.Timeline, report.Moment{
-			At: event.Note.Time.Sub(r.report.Started).Seconds(), Seconds: event.Note.Seconds, Service: report.ServiceObjects, What: event.Note.What,
+			At: event.Note.Time.Sub(r.report.Started).Seconds(), Seconds: event.Note.Seconds,
+			Service: report.ServiceObjects, What: event.Note.What,
 		})
 		return nil
 	}
@@ -305,7 +306,8 @@ func (l *logTail) failure(what string) error {
 	all := strings.Split(strings.TrimSpace(l.String()), "\n")
 	unusual := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
 	return &verdict{
-		outcome: report.Error, reason: fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(unusual, "; "))),
+		outcome:     report.Error,
+		reason:      fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(unusual, "; "))),
 		diagnostics: []report.Diagnostic{{Message: strings.Join(all, "\n")}},
 	}
 }

@@ -113,7 +113,8 @@ func (r *run) takeTimeline(c *connection) {
 	}
 	for _, entry := range c.injector.Log() {
 		r.report.Timeline = append(r.report.Timeline, report.Moment{
-			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds, Service: entry.Service, What: entry.Summary(),
+			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds,
+			Service: entry.Service, What: entry.Summary(),
 			Code: entry.Code, Fault: string(entry.Fault),
 		})
 	}

@@ -52,9 +52,11 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 			t.Errorf("the run took %g s, but this moment is outside of it: %+v", got.Seconds, moment)
 		}
 		if during := moment.At >= check.At && moment.At <= check.At+check.Seconds; !during && moment.Fault != "" {
-			t.Errorf("the check ran from %g for %g s, but a fault was injected outside of it: %+v", check.At, check.Seconds, moment)
+			t.Errorf("the check ran from %g for %g s, but a fault was injected outside of it: %+v",
+				check.At, check.Seconds, moment)
 		}
-		timeline = append(timeline, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
+		timeline = append(timeline,
+			strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
 	}
 	want := []string{
 		"operator: the operator was started 0", "api: list icecreams 200", "api: watch icecreams 200",
@@ -111,7 +113,9 @@ func TestBypassingFaultsFails(t *testing.T) {
 	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels", "labels-bypasses-proxy")
 	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
-		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
+		!slices.ContainsFunc(check.Evidence, func(line string) bool {
+			return strings.Contains(line, "patch icecreams sundae")
+		}) {
 		t.Errorf("the check %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
 	}
 }
@@ -137,7 +141,9 @@ func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	if _, err := freezer.NewClient(root.String()).Stock(t.Context()); err == nil {
 		t.Error("a client without the secret path can read the freezer's stock")
 	}
-	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, root.Host) }) {
+	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool {
+		return strings.Contains(variable, root.Host)
+	}) {
 		t.Errorf("the operator's environment contains the port: %q", c.gateway.Environment)
 	}
 }

@@ -51,7 +51,9 @@ func (s *subject) serveControl(scripts *scripts, operator *operator) (path strin
 		}
 		_, _ = w.Write(content)
 	})
-	handle(routes, "GET "+protocol.Manifests, func(r *http.Request) (any, error) { return s.kustomized(r.Context(), scripts.kubectl) })
+	handle(routes, "GET "+protocol.Manifests, func(r *http.Request) (any, error) {
+		return s.kustomized(r.Context(), scripts.kubectl)
+	})
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return path, func() { _ = server.Close() }, nil
@@ -113,7 +115,9 @@ func (o *operator) routes(routes *http.ServeMux) {
 		}
 		return nil, nil
 	})
-	handle(routes, "POST "+protocol.UpgradeOperator, func(r *http.Request) (any, error) { return nil, o.upgrade(r.Context()) })
+	handle(routes, "POST "+protocol.UpgradeOperator, func(r *http.Request) (any, error) {
+		return nil, o.upgrade(r.Context())
+	})
 	handle(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
 		var schedule faults.Schedule
 		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {

@@ -35,7 +35,8 @@ func withControllers(t *testing.T, line string) func(context.Context) (*embedded
 		t.Fatal(err)
 	}
 	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: have.ControlPlane.Version}
-	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\n%s\n", have.ControlPlane.Path, line)
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\n%s\n",
+		have.ControlPlane.Path, line)
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,9 @@ func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 	lease := pool.Lease()
 	t.Cleanup(lease.Return)
 	// Deployments wait for controllers, and so does the deletion of namespaces while an API server is away.
-	labs := slices.DeleteFunc(slices.Clone(have.Labs.Labs), func(lab manifest.Lab) bool { return lab.NeedsNode(lab.Stage) || lab.Aggregated })
+	labs := slices.DeleteFunc(slices.Clone(have.Labs.Labs), func(lab manifest.Lab) bool {
+		return lab.NeedsNode(lab.Stage) || lab.Aggregated
+	})
 	for _, lab := range labs {
 		t.Run(lab.Name, func(t *testing.T) {
 			options := options(t, lab.Name, have.SolutionDir(&lab))

@@ -18,13 +18,19 @@ import (
 
 // deliver grades a submission that the checks deploy themselves: they get its image and its manifests. There is no
 // proxy between the operator and the API server, so it runs as it would in any cluster.
-func (r *run) deliver(ctx context.Context, st stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
+func (r *run) deliver(
+	ctx context.Context, st stage.Stage, builder *submission.Builder, manifests *submission.Manifests,
+) (err error) {
 	deliverer, ok := st.(stage.Deliverer)
 	if !ok {
 		return fmt.Errorf("the checks of %s deploy the submission: the cluster needs a node to run its image", r.Lab.Name)
 	}
-	s := &subject{connection: &connection{}, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
-	target := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
+	s := &subject{
+		connection: &connection{}, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups,
+	}
+	target := stage.Submission{
+		Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks,
+	}
 	if err := r.step(ctx, "make the image", func(ctx context.Context) (_ string, err error) {
 		s.delivery, err = deliverer.Deliver(ctx, target)
 		return "", asVerdict(err, report.NotGenerated)
@@ -51,7 +57,8 @@ func (r *run) passDelivery(s *subject, run *protocol.Run) error {
 	if s.delivery == nil {
 		return nil
 	}
-	run.Image, run.Manifests, run.Shared = s.delivery.Image, filepath.Join(s.builder.Scope.Dir, "deploy.yaml"), s.cluster.Shared
+	run.Image, run.Manifests, run.Shared =
+		s.delivery.Image, filepath.Join(s.builder.Scope.Dir, "deploy.yaml"), s.cluster.Shared
 	if err := os.WriteFile(run.Manifests, s.delivery.Manifests, 0o600); err != nil {
 		return fmt.Errorf("writing the manifests for the checks: %w", err)
 	}

@@ -42,12 +42,16 @@ func TestChecksReceiveImageAndManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = scope.Close() })
-	s := &subject{connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
+	s := &subject{
+		connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true},
+	}
 	var run protocol.Run
 	if err := deliverable(t).passDelivery(s, &run); err != nil || run.Image != "" || run.Manifests != "" {
 		t.Errorf("without a delivery, the checks get the image %q and the manifests %q (%v)", run.Image, run.Manifests, err)
 	}
-	s.delivery = &stage.Delivery{Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b"}
+	s.delivery = &stage.Delivery{
+		Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b",
+	}
 	if err := deliverable(t).passDelivery(s, &run); err != nil {
 		t.Fatal(err)
 	}

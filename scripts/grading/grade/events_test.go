@@ -46,7 +46,10 @@ func TestLongEventIsRead(t *testing.T) {
 // Checks may be killed while they write.
 func TestTruncatedEventEndsStream(t *testing.T) {
 	t.Parallel()
-	for text, fails := range map[string]bool{`{"check":"a"}` + "\n" + `{"check":"b","evid`: false, `{"check":"a"}` + "\nnonsense\n": true} {
+	for text, fails := range map[string]bool{
+		`{"check":"a"}` + "\n" + `{"check":"b","evid`: false,
+		`{"check":"a"}` + "\nnonsense\n":              true,
+	} {
 		events, err := followed(t, func(to io.Writer) error { _, err := io.WriteString(to, text); return err })
 		if len(events) != 1 || (err != nil) != fails {
 			t.Errorf("from %q, got %d events: %v", text, len(events), err)

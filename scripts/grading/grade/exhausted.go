@@ -43,7 +43,8 @@ const diskFull = 1 << 20
 
 func diskIsFull(dir string) bool {
 	var system syscall.Statfs_t
-	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
+	return syscall.Statfs(dir, &system) == nil &&
+		system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
 // An operator uses several units of a resource, and releases all of them when it ends. A single free unit is not

@@ -48,8 +48,14 @@ func TestExhaustedResources(t *testing.T) {
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		// The operator had one, and released it when it ended because it could not get a second one.
 		{"one inotify instance left", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
-		{"too few inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
-		{"enough inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
+		{
+			"too few inotify instances", inotify,
+			fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer,
+		},
+		{
+			"enough inotify instances", inotify,
+			fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing,
+		},
 		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
 		{"a disk that is not full", disk, `exec "$0"`, nothing},
@@ -57,7 +63,8 @@ func TestExhaustedResources(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
-			c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", test.prepare, program, t.TempDir())
+			c := exec.CommandContext(t.Context(),
+				"unshare", "--user", "--map-root-user", "--mount", "sh", "-c", test.prepare, program, t.TempDir())
 			c.Env = append(os.Environ(), exhaustedVariable+"="+test.output)
 			out, err := c.CombinedOutput()
 			if err != nil && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
@@ -77,7 +84,10 @@ func TestRunsOut(t *testing.T) {
 		left   int
 		ending error
 		want   bool
-	}{{0, none, true}, {3, none, true}, {4, none, false}, {0, errors.New("another"), false}, {3, fmt.Errorf("starting: %w", none), true}} {
+	}{
+		{0, none, true}, {3, none, true}, {4, none, false}, {0, errors.New("another"), false},
+		{3, fmt.Errorf("starting: %w", none), true},
+	} {
 		taken, most := 0, 0
 		got := runsOut(4, none, func() (func(), error) {
 			if taken == test.left {
@@ -114,7 +124,9 @@ func TestExhaustedProcesses(t *testing.T) {
 	run := func(number, limit int) string {
 		c := exec.CommandContext(t.Context(), "prlimit", fmt.Sprintf("--nproc=%d", limit), "/proc/self/fd/3")
 		c.Dir, c.ExtraFiles = "/", []*os.File{program}
-		c.Env = []string{"GOMAXPROCS=1", exhaustedVariable + "=runtime: failed to create new OS thread", "PATH=" + os.Getenv("PATH")}
+		c.Env = []string{
+			"GOMAXPROCS=1", exhaustedVariable + "=runtime: failed to create new OS thread", "PATH=" + os.Getenv("PATH"),
+		}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user + number), Gid: user}}
 		out, _ := c.CombinedOutput()
 		return string(out)
@@ -130,7 +142,8 @@ func TestExhaustedProcesses(t *testing.T) {
 			continue
 		}
 		const some = processesNeeded / 2
-		if got := run(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
+		if got := run(100+limit, limit+some); !strings.HasPrefix(got,
+			"this user can start fewer processes or threads than the operator needs") {
 			t.Errorf("with %d processes, %d of them left, got %s", limit+some, some, got)
 		}
 		return
@@ -144,7 +157,8 @@ func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 		t.Fatal("the kernel does not report how many processes it has killed")
 	}
 	killed := errors.New("signal: killed")
-	if v := exhausted("", killed, 1); v == nil || v.outcome != report.Error || !strings.Contains(v.reason, "no memory left") {
+	if v := exhausted("", killed, 1); v == nil || v.outcome != report.Error ||
+		!strings.Contains(v.reason, "no memory left") {
 		t.Errorf("verdict is %+v", v)
 	}
 	for what, v := range map[string]*verdict{

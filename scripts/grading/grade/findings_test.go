@@ -57,7 +57,8 @@ func TestProblemsSinceMark(t *testing.T) {
 
 func TestEndOfRunIsExplained(t *testing.T) {
 	t.Parallel()
-	o := logging(t, "panic: before the restart", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/old.go:1 +0x1", "")
+	o := logging(t, "panic: before the restart", "",
+		"goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/old.go:1 +0x1", "")
 	o.logBegan = o.logged()
 	for _, line := range []string{
 		`{"msg":"Reconciler error","error":"no cone"}`, "panic: no cup", "",
@@ -106,9 +107,11 @@ func TestFloodIsExplained(t *testing.T) {
 	}
 	for range 1000 {
 		const console = "2026-01-01T00:00:00Z\tERROR\tReconciler error\t{\"error\": \"the object has been modified\"}"
-		glued, longer = append(glued, strings.Repeat("vanilla ", 400)+console), append(longer, strings.Repeat("vanilla ", 1000)+console)
+		glued, longer = append(glued, strings.Repeat("vanilla ", 400)+console),
+			append(longer, strings.Repeat("vanilla ", 1000)+console)
 	}
-	const reason, same = "it wrote more than 8 MB into its log", "it wrote more than 8 MB into its log: it does the same thing over and over"
+	const reason, same = "it wrote more than 8 MB into its log",
+		"it wrote more than 8 MB into its log: it does the same thing over and over"
 	for _, test := range []struct {
 		name  string
 		lines []string
@@ -157,7 +160,8 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 		}},
 	}
 	for _, check := range unanswered {
-		if got := strings.Join(o.webhookPaths(check), "\n"); got != "according to its log, the operator serves webhooks at /validate" {
+		if got := strings.Join(o.webhookPaths(check), "\n"); got !=
+			"according to its log, the operator serves webhooks at /validate" {
 			t.Errorf("for %+v, the evidence is %q", check, got)
 		}
 	}
@@ -182,7 +186,9 @@ func TestEvidenceEndsWithServerLog(t *testing.T) {
 	}
 	fmt.Fprintln(o.log, strings.Repeat("é", 1000))
 	got := o.serverLog(mark)
-	if len(got) != 1+serverLogLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
+	if len(got) != 1+serverLogLines ||
+		got[0] != "the last lines of the server's log since this check began:" ||
+		got[1] != "line 13" ||
 		got[serverLogLines] != strings.Repeat("é", serverLogWidth/2)+"…" {
 		t.Errorf("evidence is %q", got)
 	}

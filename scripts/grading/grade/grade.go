@@ -137,7 +137,9 @@ func Blank(options Options, started time.Time) *report.Report {
 	r := &report.Report{
 		Schema: report.Schema, Lab: options.Lab.Name, Title: options.Lab.Title, Submission: report.Submission{Dir: dir},
 		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
-		Environment: report.Environment{Cluster: cmp.Or(options.On, "embedded"), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
+		Environment: report.Environment{
+			Cluster: cmp.Or(options.On, "embedded"), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
+		},
 	}
 	for _, check := range options.Lab.Own() {
 		r.Checks = append(r.Checks, *blank(check))
@@ -147,7 +149,8 @@ func Blank(options Options, started time.Time) *report.Report {
 		undecided, r.Undecided = append(undecided, check.ID), r.Undecided+check.Points
 	}
 	if r.Undecided > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. They are worth %d points, so this run is not a grade.",
+		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. "+
+			"They are worth %d points, so this run is not a grade.",
 			english.WordSeries(undecided, "and"), r.Undecided))
 	}
 	return r
@@ -156,7 +159,8 @@ func Blank(options Options, started time.Time) *report.Report {
 // blank is a check that was not run.
 func blank(check manifest.Check) *report.Check {
 	return &report.Check{
-		ID: check.ID, Title: check.Title, Extension: check.Extension, Part: check.Part, MaxPoints: check.Points, Lecture: check.Lecture,
+		ID: check.ID, Title: check.Title, Extension: check.Extension, Part: check.Part,
+		MaxPoints: check.Points, Lecture: check.Lecture,
 		Causes: check.Causes, Status: report.Skipped, Reason: "skipped: the run ended before it",
 	}
 }
@@ -180,7 +184,9 @@ func (r *run) grade(ctx context.Context) (err error) {
 		err = errors.Join(err, r.tearDown(builder, st, links))
 	}()
 	if r.Fetch {
-		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, builder) }); err != nil {
+		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) {
+			return r.fetch(ctx, builder)
+		}); err != nil {
 			return err
 		}
 	}

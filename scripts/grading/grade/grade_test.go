@@ -52,7 +52,10 @@ func TestSubmissions(t *testing.T) {
 			},
 		},
 		{name: "no-module", outcome: report.NotBuilt, reason: "has no go.mod: name the folder of a Go module"},
-		{name: "no-program", outcome: report.NotBuilt, reason: "there is no program: package main must be in cmd/ or in the module's root"},
+		{
+			name: "no-program", outcome: report.NotBuilt,
+			reason: "there is no program: package main must be in cmd/ or in the module's root",
+		},
 		{
 			name: "missing-module", outcome: report.NotBuilt, reason: "are not on this machine: grade it with --fetch",
 			diagnostics: []string{"cmd/behaviour.go:3:8 "},
@@ -77,14 +80,18 @@ func TestSubmissions(t *testing.T) {
 			diagnostics: []string{"cmd/behaviour.go:5:18 undefined: watch"},
 		},
 		{
-			name: "bad-marker-and-code", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
+			name: "bad-marker-and-code", outcome: report.NotGenerated,
+			reason: "^no manifests can be generated from its markers$",
 			diagnostics: []string{
 				`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments",
 				`cmd/behaviour.go:3:1 missing argument "verbs"`,
 			},
 			change: func(o *Options) { o.BuildGrace, o.BuildCache = time.Second, endless(t) },
 		},
-		{name: "newer-go", outcome: report.NotBuilt, reason: "asks for a newer Go", diagnostics: []string{" go: go.mod requires go >= 1.99"}},
+		{
+			name: "newer-go", outcome: report.NotBuilt, reason: "asks for a newer Go",
+			diagnostics: []string{" go: go.mod requires go >= 1.99"},
+		},
 		{
 			name: "bad-marker", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
 			diagnostics: []string{
@@ -94,7 +101,8 @@ func TestSubmissions(t *testing.T) {
 		},
 		{
 			name: "bad-marker-committed", outcome: report.Graded, failed: "toppings-count", log: "watching: 200 OK",
-			notice: `^controller-gen fails on the markers, so what is committed in config/ was used: cmd/behaviour.go:3:1: unknown argument "verb"`,
+			notice: `^controller-gen fails on the markers, so what is committed in config/ was used: ` +
+				`cmd/behaviour.go:3:1: unknown argument "verb"`,
 		},
 		{
 			name: "refused-definition", outcome: report.NotGenerated,
@@ -104,7 +112,10 @@ func TestSubmissions(t *testing.T) {
 			name: "no-such-field", outcome: report.NotGenerated,
 			reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*flavour`,
 		},
-		{name: "refused-role", outcome: report.NotGenerated, reason: `^the API server refuses the ClusterRole manager-role: .*verbs`},
+		{
+			name: "refused-role", outcome: report.NotGenerated,
+			reason: `^the API server refuses the ClusterRole manager-role: .*verbs`,
+		},
 		{
 			name: "crashes-at-start", outcome: report.NotStarted,
 			reason: `^it ended before it listed or watched anything at the API server: exit status 2; ` +
@@ -127,10 +138,22 @@ func TestSubmissions(t *testing.T) {
 			name: "another-group", outcome: report.Graded, failed: "served",
 			observed: `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`,
 		},
-		{name: "another-version", outcome: report.Graded, failed: "served", observed: "^it does not serve the version demo.lva.io/v1: "},
-		{name: "another-kind", outcome: report.Graded, failed: "served", observed: "^the kind is IceCream; icecreams are namespaced$"},
-		{name: "other-fields", outcome: report.Graded, failed: "sample", observed: `^spec is map\[flavour:`},
-		{name: "ends-silently", outcome: report.NotStarted, reason: "exit status 1, and its log is empty: let main print why it ends"},
+		{
+			name: "another-version", outcome: report.Graded, failed: "served",
+			observed: "^it does not serve the version demo.lva.io/v1: ",
+		},
+		{
+			name: "another-kind", outcome: report.Graded, failed: "served",
+			observed: "^the kind is IceCream; icecreams are namespaced$",
+		},
+		{
+			name: "other-fields", outcome: report.Graded, failed: "sample",
+			observed: `^spec is map\[flavour:`,
+		},
+		{
+			name: "ends-silently", outcome: report.NotStarted,
+			reason: "exit status 1, and its log is empty: let main print why it ends",
+		},
 		{
 			name: "wants-a-command", outcome: report.NotStarted,
 			reason: "exit status 0. It printed its commands, and was started without one: name it in the Deployment",
@@ -164,7 +187,10 @@ func TestSubmissions(t *testing.T) {
 			change:    func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
 			forbidden: "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=shop,resources=leases,verbs=get;create;update",
 		},
-		{name: "floods-at-start", outcome: report.Flooded, reason: "^it wrote more than 8 MB into its log", log: "again, and again\n"},
+		{
+			name: "floods-at-start", outcome: report.Flooded, reason: "^it wrote more than 8 MB into its log",
+			log: "again, and again\n",
+		},
 		{
 			name: "floods-at-an-icecream", outcome: report.Flooded, log: "reconciling sundae", failed: "toppings-count",
 			reason: "^it wrote more than 8 MB into its log: it does the same thing over and over; " +
@@ -181,7 +207,8 @@ func TestSubmissions(t *testing.T) {
 		{
 			name: "panics-and-goes-on", outcome: report.Graded, log: "Observed a panic", failed: "toppings-count",
 			evidence: `^the operator panicked [0-9]+ times: index out of range \[6\] with length 0, at cmd/behaviour\.go:27\n` +
-				`Reconcile returned (an error|the same error [0-9] times): write the status of sundae: it is locked\nthe operator has sent no request`,
+				`Reconcile returned (an error|the same error [0-9] times): write the status of sundae: it is locked\n` +
+				`the operator has sent no request`,
 		},
 		{
 			name: "base", outcome: report.TimedOut, reason: "^the checks did not finish within 1s$",
@@ -322,7 +349,9 @@ func TestGraderErrors(t *testing.T) {
 		}, "^the grader itself failed: /nowhere/controller-gen is needed"},
 		{"no node", func(o *Options) {
 			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
-				return nil, fmt.Errorf("starting a node: %w", &node.Unavailable{Reason: "AppArmor forbids it", Remedy: "let root allow it"})
+				return nil, fmt.Errorf("starting a node: %w", &node.Unavailable{
+					Reason: "AppArmor forbids it", Remedy: "let root allow it",
+				})
 			})
 		}, "^lab 2 needs Pods, and none can run on this machine: AppArmor forbids it: let root allow it$"},
 		{"no node, and a part of the checks need none", func(o *Options) {
@@ -370,8 +399,14 @@ func TestErrorsOfChecks(t *testing.T) {
 			"they report an unlisted check", `echo '{"check":"cosy","status":"passed"}' >&3`,
 			`the checks reported "cosy", which labs.yaml does not list`, 0,
 		},
-		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
-		{"they cannot run here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
+		{
+			"they leave a folder", `mktemp -d >&2; kill -9 $$`,
+			"^the grader itself failed: the checks ended before open: .*/tmp", 0,
+		},
+		{
+			"they cannot run here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`,
+			"^the cluster has no node$", 0,
+		},
 		{"they write no JSON", "echo hm >&3", "reading the events of the checks", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -388,7 +423,8 @@ func TestErrorsOfChecks(t *testing.T) {
 func TestUntilFailedEndsAtFirstFailure(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	const script = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
+	const script = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\n" +
+		"echo '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
 	for status, want := range map[string]report.Status{"failed": report.Skipped, "passed": report.Passed} {
 		t.Run(status, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,8 @@ func shop() *manifest.Lab {
 	return &manifest.Lab{
 		Name: "01-shop", Title: "The shop", TimeLimit: metav1.Duration{Duration: time.Minute},
 		Checks: []manifest.Check{
-			{ID: "open", Title: "It is open", Points: 60}, {ID: "clean", Title: "It is clean", Points: 40, Needs: []string{"open"}},
+			{ID: "open", Title: "It is open", Points: 60},
+			{ID: "clean", Title: "It is clean", Points: 40, Needs: []string{"open"}},
 		},
 	}
 }

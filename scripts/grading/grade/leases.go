@@ -51,7 +51,8 @@ func heldLeases(log []faults.Entry) (leases []types.NamespacedName) {
 	seen := map[types.NamespacedName]bool{}
 	for _, entry := range log {
 		name := types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}
-		if entry.Resource != "leases" || !entry.Write || entry.Name == "" || entry.Code >= http.StatusMultipleChoices || seen[name] {
+		if entry.Resource != "leases" || !entry.Write || entry.Name == "" ||
+			entry.Code >= http.StatusMultipleChoices || seen[name] {
 			continue
 		}
 		seen[name] = true

@@ -142,7 +142,9 @@ const longestWait = 5
 
 // withTimeout is context.WithTimeoutCause with counted time. It ends after longestWait times the limit at the latest,
 // and then the run is cut short.
-func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
+func (m *machine) withTimeout(
+	parent context.Context, limit time.Duration, cause error,
+) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		select {
@@ -205,7 +207,8 @@ func (r *run) reconsider(err error, stalled time.Duration) error {
 	case stalled >= stallTolerated:
 		problem, remedy = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
 	case r.starved != supply{}:
-		problem = fmt.Sprintf("was too busy while the operator was tested: the grader waited for a processor for %.0f s, and ran for %.1f s",
+		problem = fmt.Sprintf("was too busy while the operator was tested: "+
+			"the grader waited for a processor for %.0f s, and ran for %.1f s",
 			r.starved.waited.Seconds(), r.starved.ran.Seconds())
 		remedy = "end other programs, and grade it again"
 	default:

@@ -77,7 +77,8 @@ func killedCompiler(t *testing.T) (goroot string) {
 	goroot = t.TempDir()
 	tools := filepath.Join("pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)
 	compiler := filepath.Join(tools, "compile")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in -V=full) exec %s \"$@\";; esac\nkill -9 $$\n", filepath.Join(installed, compiler))
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in -V=full) exec %s \"$@\";; esac\nkill -9 $$\n",
+		filepath.Join(installed, compiler))
 	if err := errors.Join(os.MkdirAll(filepath.Join(goroot, tools), 0o755),
 		os.WriteFile(filepath.Join(goroot, compiler), []byte(script), 0o755)); err != nil {
 		t.Fatal(err)
@@ -91,7 +92,8 @@ func killedCompiler(t *testing.T) (goroot string) {
 		names = append(names, filepath.Join(tools, other.Name()))
 	}
 	for _, name := range names {
-		if err := os.Symlink(filepath.Join(installed, name), filepath.Join(goroot, name)); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Symlink(filepath.Join(installed, name), filepath.Join(goroot, name)); err != nil &&
+			!errors.Is(err, os.ErrExist) {
 			t.Fatal(err)
 		}
 	}

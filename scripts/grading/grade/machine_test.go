@@ -180,7 +180,8 @@ func TestBusyMachineExtendsTimeout(t *testing.T) {
 			// Counting begins with the first second that is read.
 			if took := time.Since(began); !errors.Is(context.Cause(ctx), over) ||
 				took < test.least-200*time.Millisecond || test.machine.wasCut() != test.cut {
-				t.Errorf("ended after %s with %v, want at least %s, and cut short: %t", took, context.Cause(ctx), test.least, test.cut)
+				t.Errorf("ended after %s with %v, want at least %s, and cut short: %t",
+					took, context.Cause(ctx), test.least, test.cut)
 			}
 		})
 	}

@@ -80,7 +80,9 @@ func leftovers(temporary string) []string {
 	var left []string
 	all, _ := filepath.Glob(filepath.Join(temporary, "*"))
 	runs, _ := filepath.Glob(filepath.Join(temporary, "operator-labs-*", "*"))
-	others := slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "operator-labs-") })
+	others := slices.DeleteFunc(all, func(name string) bool {
+		return strings.HasPrefix(filepath.Base(name), "operator-labs-")
+	})
 	for _, run := range append(runs, others...) { // with its content, which shows whose it was
 		_ = filepath.WalkDir(run, func(name string, _ fs.DirEntry, _ error) error {
 			left = append(left, name)
@@ -227,7 +229,8 @@ func options(t *testing.T, lab, dir string) Options {
 		buildCache = filepath.Join(kept, solution)
 	}
 	return Options{
-		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path, BuildCache: buildCache,
+		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks,
+		Kubectl: have.ControlPlane.Path, BuildCache: buildCache,
 		OperatorLog: filepath.Join(t.TempDir(), "operator.log"), Start: lease.Start,
 	}
 }
@@ -293,7 +296,8 @@ func wantValid(t *testing.T, lab *manifest.Lab, result *report.Report) {
 	if err != nil || !strings.Contains(string(junit), "<testsuite ") {
 		t.Errorf("JUnit report is %q, %v", junit, err)
 	}
-	own := slices.DeleteFunc(slices.Clone(result.Checks), func(c report.Check) bool { return c.MaxPoints == 0 }) // without preconditions
+	// Preconditions are worth no points.
+	own := slices.DeleteFunc(slices.Clone(result.Checks), func(c report.Check) bool { return c.MaxPoints == 0 })
 	if len(own) != len(lab.Own()) || result.MaxScore != lab.MaxScore() {
 		t.Errorf("report has %d of %d checks", len(result.Checks), len(lab.Checks))
 	}

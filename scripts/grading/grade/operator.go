@@ -275,7 +275,8 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 			if overload := o.tooBusy(patience); overload != nil {
 				return overload
 			}
-			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connections on its port: "+
+			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connections "+
+				"on its port: "+
 				"does main listen on the port of its flag --%s?", patience, submission.SecurePortFlag)}
 		}
 		return err

@@ -99,10 +99,12 @@ func testIcecreamOperator014(t *testing.T) {
 			"per-flavour": "^there are ", "settles": "writes that change nothing", "least-privilege": spareCreate,
 		},
 		skipped: []string{
-			"newest-goes", "ties-by-name", "two-flavours", "sold-out", "place-frees", "burst", "restart", "old-news", "story", "bad-day",
+			"newest-goes", "ties-by-name", "two-flavours", "sold-out",
+			"place-frees", "burst", "restart", "old-news", "story", "bad-day",
 		},
 	}.compare(t, got)
-	if s := got.Submission; s.ControllerRuntime != "v0.14.1" || s.Module != "example.com/icecream-operator" || s.Go != "1.19" {
+	if s := got.Submission; s.ControllerRuntime != "v0.14.1" ||
+		s.Module != "example.com/icecream-operator" || s.Go != "1.19" {
 		t.Errorf("submission is %+v", s)
 	}
 }
@@ -120,8 +122,9 @@ func testLolcowOperator(t *testing.T) {
 	verdicts{
 		fails: map[string]string{
 			"deleted-child": `^\S+ has no Service `, "drift-template": `^the (image|template) of the Deployment `,
-			"drift-service": "^the (Service|selector of the Service) ", "others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
-			"any-greeting": `^it says: \$5 `, "fortune": `^it says: Moo\. `,
+			"drift-service": "^the (Service|selector of the Service) ",
+			"others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
+			"any-greeting":  `^it says: \$5 `, "fortune": `^it says: Moo\. `,
 			"available": `^\S+ has no condition Available `,
 			"quota":     noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
 			"leader": "^there is no such file$", "namespaced": "^there is no config/namespaced/kustomization.yaml$",
@@ -129,7 +132,8 @@ func testLolcowOperator(t *testing.T) {
 		},
 		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
 	}.compare(t, got)
-	if s := got.Submission; s.ControllerRuntime != "v0.12.3" || s.Module != "example.com/lolcow-operator" || s.Go != "1.18" {
+	if s := got.Submission; s.ControllerRuntime != "v0.12.3" ||
+		s.Module != "example.com/lolcow-operator" || s.Go != "1.18" {
 		t.Errorf("submission is %+v", s)
 	}
 }
@@ -153,15 +157,18 @@ func testIcecreamOperator019(t *testing.T) {
 		}},
 		{"3", verdicts{
 			fails: map[string]string{
-				"taken":             "^the freezer has booked nothing for blackberry .*: the operator has not sent the freezer any request",
-				"least-privilege":   spareCreate,
-				"dying-untouched":   "^the operator tried to: .* update icecreams nougat → 422 Unprocessable Entity",
-				"foreign-finalizer": "^the freezer has booked nothing for physalis .*: the operator has not sent the freezer any request",
-				"zombie-explained":  "^there is no such file in the submission",
-				"zombie-freed":      "^there is no such file in the submission",
+				"taken": "^the freezer has booked nothing for blackberry .*: " +
+					"the operator has not sent the freezer any request",
+				"least-privilege": spareCreate,
+				"dying-untouched": "^the operator tried to: .* update icecreams nougat → 422 Unprocessable Entity",
+				"foreign-finalizer": "^the freezer has booked nothing for physalis .*: " +
+					"the operator has not sent the freezer any request",
+				"zombie-explained": "^there is no such file in the submission",
+				"zombie-freed":     "^there is no such file in the submission",
 			},
 			skipped: []string{
-				"finalizer-first", "returned", "toppings-first", "freezer-down", "backs-off", "condition", "no-answer", "movement-id",
+				"finalizer-first", "returned", "toppings-first", "freezer-down", "backs-off",
+				"condition", "no-answer", "movement-id",
 				"killed-between", "two-at-once", "settles", "old-news", "story", "bad-day",
 			},
 		}},
@@ -186,7 +193,8 @@ func testIcecreamOperator019(t *testing.T) {
 			options.Fetch, options.BuildCache = true, cache
 			got := grade(t.Context(), t, options)
 			test.want.compare(t, got)
-			if s := got.Submission; s.ControllerRuntime != "v0.19.0" || s.Module != "example.com/icecream-operator" || s.Go != "1.22.0" {
+			if s := got.Submission; s.ControllerRuntime != "v0.19.0" ||
+				s.Module != "example.com/icecream-operator" || s.Go != "1.22.0" {
 				t.Errorf("submission is %+v", s)
 			}
 		})
@@ -264,8 +272,9 @@ func TestPublishedOperators(t *testing.T) {
 	longtest.Proof(t)
 	const (
 		noIcecreams = `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`
-		leases      = "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gelateria-system,resources=leases,verbs=get;create;update"
-		noRights    = "^it may do nothing: there are neither .kubebuilder:rbac markers nor a config/rbac/role.yaml; "
+		leases      = "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gelateria-system," +
+			"resources=leases,verbs=get;create;update"
+		noRights = "^it may do nothing: there are neither .kubebuilder:rbac markers nor a config/rbac/role.yaml; "
 	)
 	anything := []string{"3"} // the lab in which it only has to start
 	type row struct {
@@ -294,7 +303,8 @@ func TestPublishedOperators(t *testing.T) {
 			notices: []string{"^its go.mod says go 1.19: before 1.22"}, arguments: []string{"--metrics-addr=0"},
 		},
 		{
-			name: "memcached-v0.14", labs: []string{"2"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
+			name: "memcached-v0.14", labs: []string{"2"}, within: 30 * time.Second, outcome: report.Graded,
+			failed: "served", observed: noIcecreams,
 			notices: []string{"^its go.mod says go 1.13: before 1.22", noRights + "deploy/role.yaml has a role"},
 		},
 		{
@@ -325,8 +335,9 @@ func TestPublishedOperators(t *testing.T) {
 		},
 		{
 			name: "nested-v0.19", labs: []string{"1"}, within: 30 * time.Second, outcome: report.Graded,
-			failed: "status-subresource", observed: `^of the written status, this was kept: map\[soldOut:true toppingsCount:1\]$`,
-			notices: []string{"^its own `make manifests` leaves out all descriptions"},
+			failed:   "status-subresource",
+			observed: `^of the written status, this was kept: map\[soldOut:true toppingsCount:1\]$`,
+			notices:  []string{"^its own `make manifests` leaves out all descriptions"},
 		},
 		{
 			name: "nested-v0.19", labs: []string{"2"}, within: 30 * time.Second,
@@ -407,7 +418,8 @@ func testSuggestedMarkers(t *testing.T) {
 		got := gradeWithin(t, time.Minute, options)
 		if len(got.Forbidden) == 0 {
 			if got.Outcome != report.Graded || got.Score != got.MaxScore || round == 0 {
-				t.Errorf("in round %d, nothing was forbidden, but the outcome is %s: %s %+v", round, got.Outcome, got.Reason, got.Checks)
+				t.Errorf("in round %d, nothing was forbidden, but the outcome is %s: %s %+v",
+					round, got.Outcome, got.Reason, got.Checks)
 			}
 			break
 		}

@@ -124,19 +124,20 @@ func labels(ctx context.Context, t *testing.T, c *check.Check) {
 // client that is refused a streamed list requests a plain one.
 func watches(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
-	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second, c.Audit.Changed, func() (string, bool) {
-		answers := map[string]int{}
-		for _, event := range c.Audit.Since(0, c.ByOperator().And(startsWork)) {
-			answers[event.Resource] = event.Code
-		}
-		var refused []string
-		for _, resource := range slices.Sorted(maps.Keys(answers)) {
-			if code := answers[resource]; code != http.StatusOK {
-				refused = append(refused, fmt.Sprintf("%s (%d)", resource, code))
+	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second,
+		c.Audit.Changed, func() (string, bool) {
+			answers := map[string]int{}
+			for _, event := range c.Audit.Since(0, c.ByOperator().And(startsWork)) {
+				answers[event.Resource] = event.Code
 			}
-		}
-		return fmt.Sprintf("refused were: %s", strings.Join(refused, ", ")), len(answers) > 0 && len(refused) == 0
-	})
+			var refused []string
+			for _, resource := range slices.Sorted(maps.Keys(answers)) {
+				if code := answers[resource]; code != http.StatusOK {
+					refused = append(refused, fmt.Sprintf("%s (%d)", resource, code))
+				}
+			}
+			return fmt.Sprintf("refused were: %s", strings.Join(refused, ", ")), len(answers) > 0 && len(refused) == 0
+		})
 }
 
 // readsFiles reads files of testdata/submissions/scripts.txtar.
@@ -149,7 +150,9 @@ func readsFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	if _, err := c.Submission.File(ctx, "zombie/questions.yaml"); !errors.Is(err, fs.ErrNotExist) {
 		c.Fail(t, "a file that is missing does not exist", fmt.Sprint(err))
 	}
-	for _, path := range []string{"..", "../operator.log", "zombie/../../operator.log", "/etc/passwd", "%2e%2e/x", "outside", "zombie", ""} {
+	for _, path := range []string{
+		"..", "../operator.log", "zombie/../../operator.log", "/etc/passwd", "%2e%2e/x", "outside", "zombie", "",
+	} {
 		if content, err := c.Submission.File(ctx, path); err == nil {
 			c.Fail(t, path+" is no file of the submission", fmt.Sprintf("it can be read: %.40q", content))
 		}
@@ -197,7 +200,9 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	c.OK(t, "waiting for the last answer", wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true,
 		func(ctx context.Context) (bool, error) {
 			log, err := c.Faults.Log(ctx)
-			return !slices.ContainsFunc(log, func(entry faults.Entry) bool { return entry.Write && entry.Code == 0 && entry.Fault == "" }), err
+			return !slices.ContainsFunc(log, func(entry faults.Entry) bool {
+				return entry.Write && entry.Code == 0 && entry.Fault == ""
+			}), err
 		}))
 	c.OK(t, "stopping", c.Operator.Stop(ctx))
 	c.OK(t, "starting", c.Operator.Start(ctx))

@@ -70,7 +70,8 @@ func TestControlPlaneIsReused(t *testing.T) {
 		}
 		for i, check := range got.Checks {
 			if other := want.Checks[i]; check.ID != other.ID || check.Status != other.Status {
-				t.Errorf("%s: %s %s, but %s %s in a separate control plane", test.name, check.ID, check.Status, other.ID, other.Status)
+				t.Errorf("%s: %s %s, but %s %s in a separate control plane",
+					test.name, check.ID, check.Status, other.ID, other.Status)
 			}
 		}
 		if last := len(lent) - 1; test.another == (last >= 0 && lent[last].Kubeconfig == borrowed.Kubeconfig) {

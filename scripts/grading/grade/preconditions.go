@@ -56,7 +56,8 @@ func (r *run) preconditions(ctx context.Context, s *subject) error {
 	r.View.CheckStarted(*failed)
 	r.View.CheckDone(*failed)
 	for i := range r.report.Checks {
-		r.report.Checks[i].Reason = fmt.Sprintf("skipped: it needs %s of lab %s, which failed", failed.ID, r.Lab.Preconditions.Lab)
+		r.report.Checks[i].Reason = fmt.Sprintf("skipped: it needs %s of lab %s, which failed",
+			failed.ID, r.Lab.Preconditions.Lab)
 	}
 	if r.torture != nil {
 		return &verdict{outcome: report.NotGenerated, reason: fmt.Sprintf("%s of lab %s fails: %s",

@@ -61,7 +61,9 @@ type subject struct {
 func (r *run) install(
 	ctx context.Context, st stage.Stage, builder *submission.Builder, manifests *submission.Manifests, links *connection,
 ) (*subject, error) {
-	s := &subject{connection: links, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	s := &subject{
+		connection: links, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups,
+	}
 	if r.Lab.Extension != nil {
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
 	}
@@ -152,7 +154,9 @@ func asVerdict(err error, outcome report.Outcome) error {
 // step that fails ends the steps that are listed after it, because a submission that does not build matters more than
 // manifests that can't be generated from it. A failing generator therefore waits for the compiler, which may know the
 // reason. It does not wait for long, because the first compilation of dependencies takes minutes.
-func (r *run) prepare(ctx context.Context, builder *submission.Builder) (st stage.Stage, manifests *submission.Manifests, err error) {
+func (r *run) prepare(
+	ctx context.Context, builder *submission.Builder,
+) (st stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string
 		do   func(context.Context) (string, error)

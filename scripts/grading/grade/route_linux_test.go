@@ -65,7 +65,8 @@ func gradeWithoutRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := embedded.Start(t.Context(), have.ControlPlane); err == nil || !strings.HasSuffix(err.Error(),
-		"this machine does not reach itself at 127.0.0.1: its loopback interface is down; let root bring it up: ip link set lo up") {
+		"this machine does not reach itself at 127.0.0.1: "+
+			"its loopback interface is down; let root bring it up: ip link set lo up") {
 		t.Errorf("without lo, Start() error = %v", err)
 	}
 	bringUp(t, "lo")

@@ -52,7 +52,8 @@ func (*Sandbox) Type() string { return "sandbox" }
 type MissingWallsError struct{ Walls []string }
 
 func (e *MissingWallsError) Error() string {
-	return fmt.Sprintf("this machine cannot sandbox a submission, as --sandbox=required demands: there is no wall for %s. "+
+	return fmt.Sprintf("this machine cannot sandbox a submission, as --sandbox=required demands: "+
+		"there is no wall for %s. "+
 		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` lists it), "+
 		"or on a disposable machine with --sandbox=off", english.WordSeries(e.Walls, "and"))
 }

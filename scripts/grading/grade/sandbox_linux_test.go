@@ -93,7 +93,9 @@ func TestSandboxStopsSpy(t *testing.T) {
 	found := succeeded(t, got)
 	if !slices.Contains(got.Environment.Walls, string(process.PrivateRoot)) {
 		// Without a private root, it can see names and change modes.
-		found = slices.DeleteFunc(found, func(name string) bool { return name == "see the checkout" || name == "open everybody's folder" })
+		found = slices.DeleteFunc(found, func(name string) bool {
+			return name == "see the checkout" || name == "open everybody's folder"
+		})
 	}
 	if len(found) > 0 {
 		t.Errorf("the spy succeeded: %s", strings.Join(found, "; "))

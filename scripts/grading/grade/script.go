@@ -49,8 +49,14 @@ const (
 // objects.
 func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
+		{
+			APIGroups: groups, Resources: []string{rbacv1.ResourceAll},
+			Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
+		},
+		{
+			APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			Verbs: []string{"get", "list"},
+		},
 	}
 }
 
@@ -107,7 +113,8 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	}
 	output := limited.NewOutput(outputLimit)
 	p, err := s.builder.Scope.Start(process.Spec{
-		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own, Stdout: output, Stderr: output, Contained: true,
+		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own,
+		Stdout: output, Stderr: output, Contained: true,
 		Walls: s.builder.Walls([]string{dir, s.kubectl}, []int{s.port}),
 		Env: []string{
 			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + own, "TMPDIR=" + own,
@@ -157,7 +164,8 @@ func (s *scripts) wait(ctx context.Context, p *process.Process) error {
 		p.Kill()
 		return endlessError(time.Since(began))
 	case <-ctx.Done():
-		if elapsed() < min(s.limit(), time.Since(began)/2) { // on a quiet machine the script may have to end with its check, too
+		// On a quiet machine, the script may have to end with its check, too.
+		if elapsed() < min(s.limit(), time.Since(began)/2) {
 			s.machine.cutShort()
 		}
 		p.Kill()
@@ -247,7 +255,9 @@ func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
 			return "", err
 		}
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))},
+	}
 	answer, err := accounts.CreateToken(ctx, rescuer, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", err

@@ -110,9 +110,12 @@ func TestRescuerPermissions(t *testing.T) {
 		}
 		return file
 	}
-	sundae := write("sundae.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: sundae\n  finalizers: [a.example.com/b]\n")
-	split := write("split.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
-	lease := write("lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
+	sundae := write("sundae.yaml",
+		"apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: sundae\n  finalizers: [a.example.com/b]\n")
+	split := write("split.yaml",
+		"apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
+	lease := write("lease.yaml",
+		"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
 	s.administrator(t, "create", "-f", sundae, "-f", lease)
 	before := digest(t, s.builder.Dir)
 	for _, test := range []struct {
@@ -124,7 +127,10 @@ func TestRescuerPermissions(t *testing.T) {
 		{"kubectl auth whoami -o jsonpath={.status.userInfo.username}", "system:serviceaccount:operator-system:rescuer"},
 		{"kubectl get icecreams -o name", "icecream.demo.lva.io/sundae"},
 		{"kubectl get leases -n default -o name", "lease.coordination.k8s.io/shop"},
-		{`kubectl patch icecream sundae --type=merge -p {"metadata":{"finalizers":[]}}`, "icecream.demo.lva.io/sundae patched"},
+		{
+			`kubectl patch icecream sundae --type=merge -p {"metadata":{"finalizers":[]}}`,
+			"icecream.demo.lva.io/sundae patched",
+		},
 		{"kubectl delete icecream sundae", `icecream.demo.lva.io "sundae" deleted`},
 		{"kubectl create -f " + split, forbidden},
 		{"kubectl delete customresourcedefinition icecreams.demo.lva.io", forbidden},
@@ -142,7 +148,8 @@ func TestRescuerPermissions(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", test.line, err)
-		case !strings.Contains(strings.ToLower(got.Text), strings.ToLower(test.want)) || (got.Exit == 0) == (test.want == forbidden):
+		case !strings.Contains(strings.ToLower(got.Text), strings.ToLower(test.want)) ||
+			(got.Exit == 0) == (test.want == forbidden):
 			t.Errorf("%s: want %q in the output, got exit code %d:\n%s", test.line, test.want, got.Exit, got.Text)
 		}
 	}
@@ -180,7 +187,8 @@ func TestRunScripts(t *testing.T) {
 		slices.Sort(names)
 		// OPERATOR_LABS_SCOPE identifies the script's processes.
 		want := []string{"HOME", "KUBECACHEDIR", "KUBECONFIG", "OPERATOR_LABS_SCOPE", "PATH", "PWD", "TMPDIR"}
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "_" || name == "OLDPWD" || name == "SHLVL" }) // some shells
+		// Some shells set these.
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "_" || name == "OLDPWD" || name == "SHLVL" })
 		if !slices.Equal(names, want) {
 			t.Errorf("environment is %q, want %q", names, want)
 		}
@@ -189,7 +197,8 @@ func TestRunScripts(t *testing.T) {
 		if got := do(t.Context(), t, "echo.sh", "a", "", "c d"); got.Exit != 7 || got.Text != "[a][][c d]\nto stderr\n" {
 			t.Errorf("exit code is %d and output %q", got.Exit, got.Text)
 		}
-		if got := do(t.Context(), t, "try.sh", "no-such-command"); got.Exit != 127 || !strings.Contains(got.Text, "no-such-command") {
+		if got := do(t.Context(), t, "try.sh", "no-such-command"); got.Exit != 127 ||
+			!strings.Contains(got.Text, "no-such-command") {
 			t.Errorf("exit code is %d and output %q", got.Exit, got.Text)
 		}
 	})
@@ -210,7 +219,9 @@ func TestRunScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for script, named := range map[string]bool{"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false} {
+		for script, named := range map[string]bool{
+			"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false,
+		} {
 			if got := do(t.Context(), t, script); strings.HasPrefix(got.Problem, windows+script+"` does") != named ||
 				(got.Problem != "") != named {
 				t.Errorf("%s has the problem %q", script, got.Problem)

@@ -23,7 +23,8 @@ func (o *operator) untestedFeatures(torture bool) (notices []string) {
 		return nil
 	}
 	if o.cluster.FrontProxy.Cert == "" {
-		notices = append(notices, "the certificate of this cluster's front proxy is not available, so no request was sent as the front proxy: "+
+		notices = append(notices, "the certificate of this cluster's front proxy is not available, "+
+			"so no request was sent as the front proxy: "+
 			"not tested are the trust in the front proxy, the permissions past the API server, and 10,000 watches of one user")
 	}
 	if torture && server.Serving().DataDir == "" {

@@ -70,7 +70,9 @@ func (e *sharedCluster) options(t *testing.T, lab string) Options {
 	return o
 }
 
-var icecreamKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var icecreamKinds = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
 // snapshot returns all objects by identity, except Events, which come and go.
 func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
@@ -112,10 +114,11 @@ func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
 // moment after it.
 func (e *sharedCluster) settled(t *testing.T, made ...string) (all map[string]string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		all = e.snapshot(t)
-		return !slices.ContainsFunc(made, func(name string) bool { return all[name] == "" }), nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			all = e.snapshot(t)
+			return !slices.ContainsFunc(made, func(name string) bool { return all[name] == "" }), nil
+		})
 	if err != nil {
 		t.Fatalf("waiting for %v: %v", made, err)
 	}
@@ -137,7 +140,9 @@ func definition(labels map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "icecreams.demo.lva.io", "labels": labels},
 		"spec": map[string]any{
 			"group": "demo.lva.io", "scope": "Cluster",
-			"names": map[string]any{"kind": "Icecream", "listKind": "IcecreamList", "plural": "icecreams", "singular": "icecream"},
+			"names": map[string]any{
+				"kind": "Icecream", "listKind": "IcecreamList", "plural": "icecreams", "singular": "icecream",
+			},
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
 				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 			}}},
@@ -154,7 +159,8 @@ func wantFull(t *testing.T, got *report.Report) {
 		got.Outcome, got.Score, got.MaxScore, got.Reason, strings.Join(got.OperatorLog, "\n"))
 	for _, check := range got.Checks {
 		if check.Status != report.Passed {
-			t.Errorf("%s: expected %s\nobserved %s\n%s", check.ID, check.Expected, check.Observed, strings.Join(check.Evidence, "\n"))
+			t.Errorf("%s: expected %s\nobserved %s\n%s",
+				check.ID, check.Expected, check.Observed, strings.Join(check.Evidence, "\n"))
 		}
 	}
 }
@@ -181,7 +187,9 @@ func TestSharedCluster(t *testing.T) {
 func (e *sharedCluster) testRestored(t *testing.T) {
 	t.Helper()
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	e.make(t, namespaces, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"}})
+	e.make(t, namespaces, map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"},
+	})
 	before := e.settled(t, "serviceaccounts somebody/default", "configmaps somebody/kube-root-ca.crt")
 	// This lab uses everything: an operator that is killed, a service, a script, and objects that are slow to delete.
 	result := grade(t.Context(), t, e.options(t, "3"))
@@ -214,7 +222,8 @@ func (e *sharedCluster) testTurns(t *testing.T) {
 	}
 	deadline := time.After(20 * time.Second)
 	for {
-		_, err := e.client.Resource(icecreams).Create(t.Context(), &unstructured.Unstructured{Object: zombie}, metav1.CreateOptions{})
+		_, err := e.client.Resource(icecreams).Create(t.Context(),
+			&unstructured.Unstructured{Object: zombie}, metav1.CreateOptions{})
 		if err == nil {
 			break
 		}
@@ -225,7 +234,9 @@ func (e *sharedCluster) testTurns(t *testing.T) {
 		}
 	}
 	e.make(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
-		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ownLabel}})
+		map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ownLabel},
+		})
 	var waited sync.Map
 	var both sync.WaitGroup
 	turn := func(i int) Options {
@@ -240,7 +251,8 @@ func (e *sharedCluster) testTurns(t *testing.T) {
 	notice := ""
 	waited.Range(func(note, _ any) bool { notice = note.(string); return false })
 	match(t, "the progress of the second run", notice, t.Name()+" works on this cluster, since ")
-	if _, err := e.client.Resource(icecreamKinds).Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := e.client.Resource(icecreamKinds).
+		Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the definition still exists: %v", err)
 	}
 }
@@ -253,7 +265,8 @@ func (e *sharedCluster) testForeignObjects(t *testing.T) {
 	if result.Outcome != report.Error || result.Score != 0 {
 		t.Errorf("outcome is %s with %d points", result.Outcome, result.Score)
 	}
-	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io already exists in the cluster .* remove it")
+	match(t, "the reason", result.Reason,
+		"^the CustomResourceDefinition icecreams.demo.lva.io already exists in the cluster .* remove it")
 	if after := e.snapshot(t); !maps.Equal(before, after) {
 		t.Errorf("objects before the run are\n%v\nand after it\n%v", before, after)
 	}
@@ -265,7 +278,8 @@ func (e *sharedCluster) testIsolation(t *testing.T) {
 	for _, test := range []struct{ submission, reason string }{
 		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster " +
 			"that others use, too: grade it on the embedded cluster"},
-		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster that others use, too"},
+		{"wants-a-namespace", "^the Role manager-role needs rights " +
+			"that no lab's operator has on a cluster that others use, too"},
 	} {
 		before := e.snapshot(t)
 		o := e.options(t, "2")

@@ -27,7 +27,10 @@ var podOnly = []struct {
 		regexp.MustCompile(`unable to find leader election namespace`),
 		"set LeaderElectionNamespace in main, or leave leader election off unless a flag asks for it",
 	},
-	{regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`), "make it work without the files of a Pod's ServiceAccount"},
+	{
+		regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`),
+		"make it work without the files of a Pod's ServiceAccount",
+	},
 }
 
 var (
@@ -51,12 +54,14 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 		return v
 	}
 	if o.awaitsLease(log) {
-		return &verdict{outcome: report.NotStarted, reason: "it waits for leader election, but its role does not allow it to use the Lease: " +
+		return &verdict{outcome: report.NotStarted, reason: "it waits for leader election, " +
+			"but its role does not allow it to use the Lease: " +
 			"add the marker below, or leave leader election off unless a flag asks for it"}
 	}
 	switch {
 	case ended == "":
-		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything at the API server: "+
+		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything "+
+			"at the API server: "+
 			"does main start the manager, and is the controller set up with it?", patience)}
 	case commands.MatchString(output):
 		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager " +
@@ -64,7 +69,9 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	case strings.TrimSpace(output) == "":
 		ended += ", and its log is empty: let main print why it ends (what is logged before ctrl.SetLogger is lost)"
 	}
-	return &verdict{outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended}
+	return &verdict{
+		outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended,
+	}
 }
 
 // portTaken is the verdict on an operator that can't listen because another program on this machine uses the port. It

@@ -26,7 +26,9 @@ func TestStorageChangeKillsServer(t *testing.T) {
 	defer end()
 	arm := func(at int) {
 		t.Helper()
-		if err := injector.Arm(faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Change, At: at}}}); err != nil {
+		if err := injector.Arm(faults.Schedule{
+			Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Change, At: at}},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

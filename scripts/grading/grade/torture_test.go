@@ -78,8 +78,10 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 		want = append(want, faults.Random(4711, n, writes, reads).String())
 	}
 	trials, progress := tortured(t, options, random)
-	if !trials.Survived() || trials.Failure != nil || trials.Tried != len(want) || trials.Of != len(want) || trials.Run.Seed != 4711 {
-		t.Errorf("the submission does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s", trials.Tried, trials.Of, trials.Run.Seed,
+	if !trials.Survived() || trials.Failure != nil ||
+		trials.Tried != len(want) || trials.Of != len(want) || trials.Run.Seed != 4711 {
+		t.Errorf("the submission does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s",
+			trials.Tried, trials.Of, trials.Run.Seed,
 			trials.Run.Outcome, trials.Run.Reason, trials.Failure, strings.Join(trials.Run.OperatorLog, "\n"))
 	}
 	var wantProgress []string
@@ -120,7 +122,8 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			timeline: "^the check: create icecreams sundae(\nwatch icecreams)?$",
 		},
 		{
-			submission: "labels-thoughtless", outcome: report.Graded, schedule: "kill-after write 1", expected: "^sundae has a cup and a spoon$",
+			submission: "labels-thoughtless", outcome: report.Graded, schedule: "kill-after write 1",
+			expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \["cup"\] \(and the operator has been silent for [\d.]+s\)$`, tried: 3,
 			evidence: `(?s)^what went wrong: kill-after write 1\n` +
 				`.* patch icecreams sundae → 200 OK \(write 1, kill-after\)\n` +
@@ -136,7 +139,10 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			observed: "^it ended by itself: exit status 2; it panicked: ", tried: 2,
 			evidence: "(?s)panic: a cup without a spoon.*behaviour.go:",
 		},
-		{submission: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server"},
+		{
+			submission: "crashes-at-start", outcome: report.NotStarted,
+			reason: "^it ended before it listed or watched anything at the API server",
+		},
 		{submission: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$"},
 	} {
 		t.Run(test.submission, func(t *testing.T) {
@@ -149,7 +155,8 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			options.Seed = 4711
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() {
-				t.Errorf("outcome is %s, survived: %t\n%s", trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
+				t.Errorf("outcome is %s, survived: %t\n%s",
+					trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			if test.schedule == "" {
@@ -185,9 +192,13 @@ func TestIncompleteTrials(t *testing.T) {
 		return "echo '" + string(content) + "' >&3\n"
 	}
 	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
-	both := faults.Schedule{Seed: 1, Faults: append([]faults.Fault{{Kind: faults.Conflict, Class: faults.Write, At: 1}}, kill.Faults...)}
+	both := faults.Schedule{
+		Seed:   1,
+		Faults: append([]faults.Fault{{Kind: faults.Conflict, Class: faults.Write, At: 1}}, kill.Faults...),
+	}
 	passed := func(number, total int) string {
-		return event(protocol.Trial{Number: number, Of: total}) + event(protocol.Trial{Number: number, Of: total, Ended: true, Passed: true})
+		return event(protocol.Trial{Number: number, Of: total}) +
+			event(protocol.Trial{Number: number, Of: total, Ended: true, Passed: true})
 	}
 	for _, test := range []struct {
 		name, script, submission string
@@ -203,14 +214,17 @@ func TestIncompleteTrials(t *testing.T) {
 		},
 		{
 			// The schedule that is running at that moment provoked it.
-			"the operator ends while a shorter schedule is looked for", passed(1, 1) + event(protocol.Trial{Number: 2, Of: 9, Schedule: both}) +
-				event(protocol.Trial{Number: 2, Of: 9, Schedule: both, Ended: true}) + event(protocol.Trial{Of: 9, Schedule: kill}) +
+			"the operator ends while a shorter schedule is looked for",
+			passed(1, 1) + event(protocol.Trial{Number: 2, Of: 9, Schedule: both}) +
+				event(protocol.Trial{Number: 2, Of: 9, Schedule: both, Ended: true}) +
+				event(protocol.Trial{Of: 9, Schedule: kill}) +
 				"touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
 			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$",
 			"kill-after write 3: it ended by itself: exit status 3", 2,
 		},
 		{
-			"the operator ends before the first trial", "touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
+			"the operator ends before the first trial",
+			"touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
 			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$", "", 0,
 		},
 	} {
@@ -223,7 +237,8 @@ func TestIncompleteTrials(t *testing.T) {
 			}
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() || trials.Tried != test.tried {
-				t.Errorf("outcome is %s, %d tried, survived: %t; progress is %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
+				t.Errorf("outcome is %s, %d tried, survived: %t; progress is %q",
+					trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			failure := ""
@@ -244,7 +259,9 @@ func TestTimeLimitOfTrials(t *testing.T) {
 	if least := 1000 * 2 * time.Second; many.limit()-few.limit() < least || few.limit() < 10*time.Minute {
 		t.Errorf("%d random schedules may take %s, and %d %s", few.random, few.limit(), many.random, many.limit())
 	}
-	for outcome, blamed := range map[report.Outcome]bool{report.TimedOut: false, report.Crashed: true, report.Flooded: true} {
+	for outcome, blamed := range map[report.Outcome]bool{
+		report.TimedOut: false, report.Crashed: true, report.Flooded: true,
+	} {
 		trials := &torture{current: protocol.Trial{Number: 8, Of: 9}}
 		trials.Run.Outcome, trials.Run.Reason, trials.Tried, trials.Of = outcome, "it ended", 7, 9
 		trials.conclude()

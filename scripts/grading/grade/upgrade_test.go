@@ -26,11 +26,13 @@ func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 	defer log.Close()
 	for _, upgraded := range []bool{false, true} {
 		r := &results{
-			run: &run{Options: Options{View: silent{}}, report: &report.Report{Outcome: report.Graded, MaxScore: 100, Checks: []report.Check{
-				{ID: "bakes", Title: "It bakes", MaxPoints: 100, Status: report.Passed},
-				{ID: "converts", Title: "It converts", Extension: true, MaxPoints: 4, Status: report.Skipped},
-				{ID: "migrates", Title: "It migrates", Extension: true, MaxPoints: 6, Status: report.Skipped},
-			}}},
+			run: &run{Options: Options{View: silent{}}, report: &report.Report{
+				Outcome: report.Graded, MaxScore: 100, Checks: []report.Check{
+					{ID: "bakes", Title: "It bakes", MaxPoints: 100, Status: report.Passed},
+					{ID: "converts", Title: "It converts", Extension: true, MaxPoints: 4, Status: report.Skipped},
+					{ID: "migrates", Title: "It migrates", Extension: true, MaxPoints: 6, Status: report.Skipped},
+				},
+			}},
 			operator: &operator{
 				subject: &subject{builder: &submission.Builder{Submission: &submission.Submission{}}},
 				log:     &operatorLog{file: log},
@@ -47,7 +49,8 @@ func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 		}
 		r.conclude(t.Context(), nil)
 		converts, migrates := r.report.Checks[1], r.report.Checks[2]
-		if !r.report.FullMarks() || r.report.Complete() || r.report.Points() != "100 of 100 points, and 0 of 10 of the extension" {
+		if !r.report.FullMarks() || r.report.Complete() ||
+			r.report.Points() != "100 of 100 points, and 0 of 10 of the extension" {
 			t.Errorf("got %s, full marks: %v", r.report.Points(), r.report.FullMarks())
 		}
 		if converts.Status != report.Failed || converts.Observed != "it ended by itself" ||

@@ -27,7 +27,8 @@ type TooMuchError struct {
 }
 
 func (e *TooMuchError) Error() string {
-	return fmt.Sprintf("the submission has more than %d files and folders, or %d MB: remove what does not belong to it", e.Files, e.Bytes>>20)
+	return fmt.Sprintf("the submission has more than %d files and folders, or %d MB: "+
+		"remove what does not belong to it", e.Files, e.Bytes>>20)
 }
 
 // Folder creates a folder of the copy, and the folders above it. The error may be a *TooMuchError.

@@ -26,7 +26,8 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, but is %s", e.Path, e.Limit>>20, e.What)
+	return fmt.Sprintf("%s must be a regular file of the submission's folder, "+
+		"of at most %d MB, but is %s", e.Path, e.Limit>>20, e.What)
 }
 
 // TooLarge reports whether it is a regular file that is too large.
@@ -109,7 +110,8 @@ func fileError(name string, limit int64, err error) error {
 		return &FileError{name, "a socket", limit}
 	case errors.Is(err, syscall.ELOOP):
 		return &FileError{name, "a symbolic link to itself", limit}
-	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"): // package os has no name for this error
+	// Package os has no name for this error.
+	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"):
 		return &FileError{name, "outside of the submission's folder", limit}
 	}
 	return fmt.Errorf("opening a file of the submission: %w", err)

@@ -307,6 +307,8 @@ func (r *reader) findings() Findings {
 	for _, e := range r.errors {
 		f.Errors = append(f.Errors, *e)
 	}
-	slices.SortFunc(f.Errors, func(a, b Error) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
+	slices.SortFunc(f.Errors, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
 	return f
 }

@@ -31,12 +31,13 @@ func TestReadLoggers(t *testing.T) {
 			Value: "index out of range [3] with length 3", Position: "internal/controller/icecream_controller.go:16", Count: 2,
 		}},
 		Errors: []operatorlog.Error{{
-			Controller: "icecream", Count: 2, Text: forbidden, Objects: map[string]operatorlog.Returned{"sundae": {Count: 2, Text: forbidden}},
+			Controller: "icecream", Count: 2, Text: forbidden,
+			Objects: map[string]operatorlog.Returned{"sundae": {Count: 2, Text: forbidden}},
 		}},
 	}
 	for _, logger := range []string{
-		"zapdev", "zapprod", "zapconsoleprod", "klogr-serialize", "klog-old", "textlogger", "klog-background", "stdr", "funcr-json",
-		"slog-text", "slog-json",
+		"zapdev", "zapprod", "zapconsoleprod", "klogr-serialize", "klog-old", "textlogger",
+		"klog-background", "stdr", "funcr-json", "slog-text", "slog-json",
 	} {
 		t.Run(logger, func(t *testing.T) {
 			t.Parallel()
@@ -106,16 +107,19 @@ func TestFindingsLines(t *testing.T) {
 			`{"level":"error","msg":"Reconciler error","error":"panic: no cone [recovered]","name":"b"}`,
 		}, []string{"the operator panicked 2 times: no cone"}},
 		{"a panic in a library", []string{
-			"panic: no cone", "", "goroutine 7 [running]:", "other.org/lib.Do(...)", "\tother.org/lib@v1.0.0/do.go:7 +0x1", "exit status 2",
+			"panic: no cone", "", "goroutine 7 [running]:", "other.org/lib.Do(...)",
+			"\tother.org/lib@v1.0.0/do.go:7 +0x1", "exit status 2",
 		}, []string{"the operator panicked: no cone"}},
 		{"frames of the code that recovered a panic are skipped", []string{
 			"panic: no cone [recovered, repanicked]", "", "goroutine 7 [running]:", "example.com/icecream/cmd.catch()",
-			"\texample.com/icecream/cmd/catch.go:3 +0x1", "panic({0x1, 0x2})", "\truntime/panic.go:1 +0x1", "example.com/icecream/cmd.eat()",
-			"\texample.com/icecream/cmd/eat.go:9 +0x1",
+			"\texample.com/icecream/cmd/catch.go:3 +0x1", "panic({0x1, 0x2})", "\truntime/panic.go:1 +0x1",
+			"example.com/icecream/cmd.eat()", "\texample.com/icecream/cmd/eat.go:9 +0x1",
 		}, []string{"the operator panicked: no cone, at cmd/eat.go:9"}},
 		{"generated and vendored files are skipped", []string{
-			"panic: no cone", "", "goroutine 7 [running]:", "example.com/icecream/vendor/x.Do()", "\texample.com/icecream/vendor/x/do.go:1 +0x1",
-			"example.com/icecream/api/v1.(*Icecream).DeepCopy(...)", "\texample.com/icecream/api/v1/zz_generated.deepcopy.go:4 +0x1",
+			"panic: no cone", "", "goroutine 7 [running]:",
+			"example.com/icecream/vendor/x.Do()", "\texample.com/icecream/vendor/x/do.go:1 +0x1",
+			"example.com/icecream/api/v1.(*Icecream).DeepCopy(...)",
+			"\texample.com/icecream/api/v1/zz_generated.deepcopy.go:4 +0x1",
 			"example.com/icecream/cmd.eat()", "\texample.com/icecream/cmd/eat.go:9 +0x1",
 		}, []string{"the operator panicked: no cone, at cmd/eat.go:9"}},
 		{"one position with several values, and the crash first", []string{
@@ -141,7 +145,9 @@ func TestFindingsLines(t *testing.T) {
 			"Reconcile of the controller icecream returned the same error 2 times: no cone",
 			"Reconcile of the controller waffle returned an error: no cone",
 		}},
-		{"an error of several lines is one sentence", []string{`{"msg":"Reconciler error","err":"no cone\nno cup"}`}, []string{
+		{"an error of several lines is one sentence", []string{
+			`{"msg":"Reconciler error","err":"no cone\nno cup"}`,
+		}, []string{
 			"Reconcile returned an error: no cone; no cup",
 		}},
 	} {
@@ -175,7 +181,8 @@ func TestReadObjectsOfErrors(t *testing.T) {
 {"msg":"Reconciler error","error":"x 3","name":"b"}
 {"msg":"Reconciler error","error":"x 4"}`
 	got := operatorlog.Read(log, source)
-	if len(got.Errors) != 1 || !maps.Equal(got.Errors[0].Objects, map[string]operatorlog.Returned{"a": {1, "x 2"}, "b": {2, "x 3"}}) {
+	if len(got.Errors) != 1 ||
+		!maps.Equal(got.Errors[0].Objects, map[string]operatorlog.Returned{"a": {1, "x 2"}, "b": {2, "x 3"}}) {
 		t.Errorf("errors are %+v, want one error: once for a, and twice for b", got.Errors)
 	}
 }
@@ -199,11 +206,26 @@ func TestReadLastError(t *testing.T) {
 				"main.main\n\t/main.go:1\n2026-01-01T00:00:00Z\tINFO\tbye",
 			"unable to start manager: no cache",
 		},
-		{"JSON", `{"level":"error","msg":"unable to start manager","error":"no cache\nno cone"}`, "unable to start manager: no cache; no cone"},
-		{"klog", `E0101 00:00:00.000000 1 main.go:1] "unable to start manager" err="no cache"`, "unable to start manager: no cache"},
-		{"klog without fields", "E0101 00:00:00.000000 1 main.go:1] unable to start manager", "unable to start manager"},
-		{"slog", `time=2026-01-01 level=ERROR msg="unable to start manager" err="no cache"`, "unable to start manager: no cache"},
-		{"stdr", `2026/01/01 00:00:00 "msg"="unable to start manager" "error"="no cache"`, "unable to start manager: no cache"},
+		{
+			"JSON", `{"level":"error","msg":"unable to start manager","error":"no cache\nno cone"}`,
+			"unable to start manager: no cache; no cone",
+		},
+		{
+			"klog", `E0101 00:00:00.000000 1 main.go:1] "unable to start manager" err="no cache"`,
+			"unable to start manager: no cache",
+		},
+		{
+			"klog without fields", "E0101 00:00:00.000000 1 main.go:1] unable to start manager",
+			"unable to start manager",
+		},
+		{
+			"slog", `time=2026-01-01 level=ERROR msg="unable to start manager" err="no cache"`,
+			"unable to start manager: no cache",
+		},
+		{
+			"stdr", `2026/01/01 00:00:00 "msg"="unable to start manager" "error"="no cache"`,
+			"unable to start manager: no cache",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

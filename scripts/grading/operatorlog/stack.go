@@ -66,7 +66,8 @@ func (s *stack) add(line string) bool {
 		return s.frames == 0 || function.MatchString(text)
 	}
 	s.frames++
-	if file := s.source.relative(at[1]); file != "" && s.position == "" && !strings.HasPrefix(path.Base(file), "zz_generated.") {
+	if file := s.source.relative(at[1]); file != "" && s.position == "" &&
+		!strings.HasPrefix(path.Base(file), "zz_generated.") {
 		s.position = file
 	}
 	return true

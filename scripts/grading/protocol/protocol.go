@@ -197,7 +197,8 @@ type Start struct {
 
 // NeedsProcess is the reason for skipping a check that starts the operator with a Start, if the operator's Deployment
 // decides how it is started.
-const NeedsProcess = "the check starts the operator with other flags, which is not possible for a Pod: grade it as a process"
+const NeedsProcess = "the check starts the operator with other flags, " +
+	"which is not possible for a Pod: grade it as a process"
 
 // Paths of the control socket: POST, unless stated otherwise.
 const (
@@ -217,6 +218,8 @@ const (
 
 	// Manifests returns what kustomize builds from the submission's config/default. The status is 404 Not Found if
 	// kustomize can't build it.
-	Manifests  = "/manifests"   // GET: the objects, as a list
-	Submission = "/submission/" // GET, and the path of a file in the submission: the file. POST of a list of arguments: runs it, an Output
+	Manifests = "/manifests" // GET: the objects, as a list
+	// Submission, followed by the path of a file in the submission, returns the file (GET). A POST of a list of
+	// arguments runs it and returns an Output.
+	Submission = "/submission/"
 )

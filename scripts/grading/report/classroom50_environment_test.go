@@ -25,7 +25,8 @@ var (
 	runner = map[string]string{
 		"CLASSROOM": "operators", "ASSIGNMENT": "lab-2", "ASSIGNMENT_TYPE": "group", "OWNER": "alice", "USERNAME": "somebody",
 		"SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL": "https://git.example/commit",
-		"RELEASE_URL": "https://git.example/release", "REVIEW_URL": "https://git.example/compare", "SUBMITTED_AT": "2026-06-01T16:32:01+02:00",
+		"RELEASE_URL": "https://git.example/release", "REVIEW_URL": "https://git.example/compare",
+		"SUBMITTED_AT": "2026-06-01T16:32:01+02:00",
 	}
 	github = map[string]string{
 		"CLASSROOM": "Operators", "ASSIGNMENT": "lab-2", "GITHUB_SERVER_URL": "https://git.example", "GITHUB_SHA": sha,
@@ -51,8 +52,9 @@ func TestClassroom50OfItsRunner(t *testing.T) {
 	}
 	want := classroom50.Options{
 		Classroom: "operators", Assignment: "lab-2", AssignmentType: "group", Owner: "alice",
-		Submission: "submit/2026-06-01T14-32-05Z-a1b2c3d", Commit: "https://git.example/commit", Release: "https://git.example/release",
-		Review: "https://git.example/compare", Submitted: time.Date(2026, 6, 1, 14, 32, 1, 0, time.UTC),
+		Submission: "submit/2026-06-01T14-32-05Z-a1b2c3d", Commit: "https://git.example/commit",
+		Release: "https://git.example/release",
+		Review:  "https://git.example/compare", Submitted: time.Date(2026, 6, 1, 14, 32, 1, 0, time.UTC),
 	}
 	got.Submitted = got.Submitted.UTC()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -103,8 +105,9 @@ func TestClassroom50UsesCommitTime(t *testing.T) {
 		t.Errorf("Submitted = %s (%v), want the time of the commit", got.Submitted, err)
 	}
 	other := event(`{"head_commit": {"id": "another", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
-	if got, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil ||
-		!got.Submitted.IsZero() {
+	if got, err = classroom50.FromEnvironment(
+		environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other),
+	); err != nil || !got.Submitted.IsZero() {
 		t.Errorf("Submitted = %s (%v), want zero, because the event is about another commit", got.Submitted, err)
 	}
 	_, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", event("<html>")))

@@ -97,8 +97,10 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 			}
 			got := decode[gradescopeFile](t, data)
 			score, maxScore, passed := gradescopeSum(got)
-			if got.Score == nil || *got.Score != float64(r.Score) || score != float64(r.Score) || maxScore != float64(r.MaxScore) {
-				t.Errorf("score is %v and its tests sum to %v of %v, want %d of %d", *got.Score, score, maxScore, r.Score, r.MaxScore)
+			if got.Score == nil || *got.Score != float64(r.Score) ||
+				score != float64(r.Score) || maxScore != float64(r.MaxScore) {
+				t.Errorf("score is %v and its tests sum to %v of %v, want %d of %d",
+					*got.Score, score, maxScore, r.Score, r.MaxScore)
 			}
 			if passed != r.FullMarks() {
 				t.Errorf("the result looks passed: %v, but full marks: %v", passed, r.FullMarks())
@@ -183,7 +185,8 @@ func TestGradescopeVisibility(t *testing.T) {
 		got := decode[gradescopeFile](t, encode(t, samples()["graded-failed"], formats.Gradescope, options))
 		for _, test := range got.Tests {
 			if got.Visibility != visibility || test.Visibility != visibility {
-				t.Errorf("visibility of %s is %s, and that of the result %s; want %s", test.Name, test.Visibility, got.Visibility, visibility)
+				t.Errorf("visibility of %s is %s, and that of the result %s; want %s",
+					test.Name, test.Visibility, got.Visibility, visibility)
 			}
 		}
 	}
@@ -201,9 +204,10 @@ func withoutChecks() report.Report {
 
 var classroom = classroom50.Options{
 	Classroom: "operators", Assignment: "lab-2", AssignmentType: "individual", Owner: "alice",
-	Submission: "submit/2026-03-02T10-14-30Z-a1b2c3d", Commit: "https://git.example/course/operators-lab-2-alice/commit/a1b2c3d",
-	Release: "https://git.example/course/operators-lab-2-alice/releases/tag/submit%2F2026-03-02T10-14-30Z-a1b2c3d",
-	Review:  "https://git.example/course/operators-lab-2-alice/compare/0000000...a1b2c3d",
+	Submission: "submit/2026-03-02T10-14-30Z-a1b2c3d",
+	Commit:     "https://git.example/course/operators-lab-2-alice/commit/a1b2c3d",
+	Release:    "https://git.example/course/operators-lab-2-alice/releases/tag/submit%2F2026-03-02T10-14-30Z-a1b2c3d",
+	Review:     "https://git.example/course/operators-lab-2-alice/compare/0000000...a1b2c3d",
 }
 
 type classroom50File struct {
@@ -280,14 +284,18 @@ func TestFormatSchemasRejectInvalid(t *testing.T) {
 	}{
 		{"gradescope", "no score anywhere", func(d map[string]any) { delete(d, "score"); d["tests"] = []any{} }},
 		{"gradescope", "an unknown visibility", func(d map[string]any) { d["visibility"] = "secret" }},
-		{"gradescope", "an unknown status", func(d map[string]any) { d["tests"].([]any)[0].(map[string]any)["status"] = "skipped" }},
+		{"gradescope", "an unknown status", func(d map[string]any) {
+			d["tests"].([]any)[0].(map[string]any)["status"] = "skipped"
+		}},
 		{"gradescope", "an unknown key", func(d map[string]any) { d["seed"] = 1 }},
 		{"classroom50", "an unknown key", func(d map[string]any) { d["outcome"] = "graded" }},
 		{"classroom50", "half a point", func(d map[string]any) { d["score"] = 0.5 }},
 		{"classroom50", "a branch as submission", func(d map[string]any) { d["submission"] = "main" }},
 		{"classroom50", "a time of a zone", func(d map[string]any) { d["datetime"] = "2026-03-02T10:15:00+01:00" }},
 		{"classroom50", "an unknown type", func(d map[string]any) { d["assignment_type"] = "pair" }},
-		{"classroom50", "a test without a verdict", func(d map[string]any) { delete(d["tests"].([]any)[0].(map[string]any), "passed") }},
+		{"classroom50", "a test without a verdict", func(d map[string]any) {
+			delete(d["tests"].([]any)[0].(map[string]any), "passed")
+		}},
 	} {
 		t.Run(test.format+" "+test.name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,8 @@ func TestJUnitOfEachOutcome(t *testing.T) {
 				t.Fatalf("got %d suites, want one named %s", len(suites), r.Lab)
 			}
 			want := readjunit.Totals{
-				Passed: r.Count(report.Passed), Failed: r.Count(report.Failed), Skipped: r.Count(report.Skipped), Tests: len(r.Checks),
+				Passed: r.Count(report.Passed), Failed: r.Count(report.Failed),
+				Skipped: r.Count(report.Skipped), Tests: len(r.Checks),
 			}
 			if r.Outcome != report.Graded {
 				want.Error++

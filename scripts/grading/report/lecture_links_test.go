@@ -57,14 +57,16 @@ func TestPageLinksToLectures(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, filepath.FromSlash(link.Path))
-		if want := filepath.Join(lectures, "03-finalizers.md"); link.IsAbs() || file != want || link.Fragment != "the-finalizer-comes-first" {
+		if want := filepath.Join(lectures, "03-finalizers.md"); link.IsAbs() || file != want ||
+			link.Fragment != "the-finalizer-comes-first" {
 			t.Errorf("in %s, the link is %q, which points to %s; want %s", dir, link, file, want)
 		}
 	}
 
 	// If there are no lectures, or if a report names something else, the page has text and no link.
 	for _, lecture := range []string{
-		"secret.md", "docs/../secret.md", "../secret.md#x", "docs/page.html", "/etc/passwd.md", "docs/none.md", "docs/../../../../etc/hosts.md",
+		"secret.md", "docs/../secret.md", "../secret.md#x", "docs/page.html", "/etc/passwd.md", "docs/none.md",
+		"docs/../../../../etc/hosts.md",
 		"javascript:pwned=1//.md", "docs/javascript:pwned=1.md", attack,
 	} {
 		for i := range r.Checks {

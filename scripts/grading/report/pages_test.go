@@ -22,13 +22,16 @@ import (
 )
 
 // attack is text of a submission that a browser or a forge might take for markup.
-const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> ![x](https://evil.example/x.png) " +
-	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example {{.Seed}} \"'><b onmouseover=pwned=1>"
+const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> " +
+	"![x](https://evil.example/x.png) " +
+	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example " +
+	"{{.Seed}} \"'><b onmouseover=pwned=1>"
 
 // hostile returns a report in which the submission controls as much as it can.
 func hostile() report.Report {
 	r := finalizerFailed()
-	r.Title, r.Submission.Dir, r.Submission.Module, r.Submission.Go, r.Submission.ControllerRuntime = attack, attack, attack, attack, attack
+	r.Title, r.Submission.Dir, r.Submission.Module, r.Submission.Go, r.Submission.ControllerRuntime =
+		attack, attack, attack, attack, attack
 	r.Environment.Kubernetes = attack
 	fail(&r, "freezer-down", attack, attack+"\n````\n"+attack, attack, attack)
 	skip(&r, "no-answer", "skipped: "+attack)
@@ -136,7 +139,9 @@ func TestContentSecurityPolicyAllowsOnlyOwnScript(t *testing.T) {
 				own[element.Data] = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 			}
 		}
-		for _, want := range []string{"default-src 'none';", "style-src " + own["style"] + ";", "script-src " + own["script"] + ";"} {
+		for _, want := range []string{
+			"default-src 'none';", "style-src " + own["style"] + ";", "script-src " + own["script"] + ";",
+		} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s: policy %q lacks %q", name, policy, want)
 			}
@@ -226,7 +231,8 @@ func TestSummaryEscapesSubmissionText(t *testing.T) {
 	markdown, page := rendered(t, hostile())
 	for _, element := range elements(t, page) {
 		switch element.Data {
-		case "html", "head", "body", "h2", "h3", "p", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "ul", "li":
+		case "html", "head", "body", "h2", "h3", "p", "strong", "code", "pre",
+			"table", "thead", "tbody", "tr", "th", "td", "br", "ul", "li":
 		default:
 			t.Errorf("summary has a <%s %v>: %s", element.Data, element.Attr, text(element))
 		}
@@ -257,9 +263,12 @@ func TestSummaryContents(t *testing.T) {
 			"requests that a fault hit: 6", "it needs freezer-down", "run `make manifests`",
 		},
 		"graded-forbidden": {"resources=icecreams/status,verbs=get;update;patch"},
-		"not-built":        {"It does not build.", "it does not compile: 7 errors", "icecream_controller.go:61:12: undefined: toppings"},
-		"crashed":          {"The operator crashed.", "panic: runtime error"},
-		"error":            {"Lab 2, The reconciler: no grade", "It could not be graded.", "not a verdict on the submission"},
+		"not-built": {
+			"It does not build.", "it does not compile: 7 errors",
+			"icecream_controller.go:61:12: undefined: toppings",
+		},
+		"crashed": {"The operator crashed.", "panic: runtime error"},
+		"error":   {"Lab 2, The reconciler: no grade", "It could not be graded.", "not a verdict on the submission"},
 	} {
 		_, page := rendered(t, all[name])
 		root, err := html.Parse(bytes.NewReader(page))

@@ -81,14 +81,16 @@ func TestPartialVerdictIsNotAGrade(t *testing.T) {
 	r.Undecided = 25
 	for _, format := range []formats.Format{formats.Classroom50, formats.Gradescope} {
 		data, err := formats.Encode(&r, format, formats.Options{})
-		const want = " publishes a grade, but the last run of lab 2 has none, because --without-node skipped checks worth 25 points: " +
+		const want = " publishes a grade, but the last run of lab 2 has none, " +
+			"because --without-node skipped checks worth 25 points: " +
 			"grade it without --without-node, on a machine that can run Pods"
 		if data != nil || err == nil || err.Error() != string(format)+want {
 			t.Errorf("%s: %q, %v", format, data, err)
 		}
 	}
 	for format, want := range map[formats.Format]string{
-		formats.JUnit:    `message="The verdict is partial and not a grade: --without-node skipped checks worth 25 points" type="partial"`,
+		formats.JUnit: `message="The verdict is partial and not a grade: ` +
+			`--without-node skipped checks worth 25 points" type="partial"`,
 		formats.HTML:     "<title>Partial, 100 of 100: ",
 		formats.Markdown: "100 of the 100 points that this machine can decide",
 	} {
@@ -103,7 +105,9 @@ func TestPartialVerdictIsNotAGrade(t *testing.T) {
 
 // extend adds the check of an extension to a report.
 func extend(r *report.Report, status report.Status) {
-	check := report.Check{ID: "migrated", Title: "What is stored is migrated", Extension: true, MaxPoints: 10, Status: status}
+	check := report.Check{
+		ID: "migrated", Title: "What is stored is migrated", Extension: true, MaxPoints: 10, Status: status,
+	}
 	switch status {
 	case report.Passed:
 		check.Points = 10
@@ -120,9 +124,18 @@ func TestMilestonesAreShownWithTheirPoints(t *testing.T) {
 	r := graded(nil)
 	r.Checks = []report.Check{
 		{ID: "lists", Title: "It lists", Part: "read", Status: report.Passed, Points: 30, MaxPoints: 30},
-		{ID: "watches", Title: "It watches", Part: "read", Status: report.Failed, MaxPoints: 10, Expected: "an event", Observed: "none"},
-		{ID: "creates", Title: "It creates", Part: "write", Status: report.Skipped, MaxPoints: 40, Reason: "skipped: lists failed"},
-		{ID: "informs", Title: "An informer works", Status: report.Skipped, MaxPoints: 20, Reason: "skipped: lists failed"},
+		{
+			ID: "watches", Title: "It watches", Part: "read", Status: report.Failed, MaxPoints: 10,
+			Expected: "an event", Observed: "none",
+		},
+		{
+			ID: "creates", Title: "It creates", Part: "write", Status: report.Skipped, MaxPoints: 40,
+			Reason: "skipped: lists failed",
+		},
+		{
+			ID: "informs", Title: "An informer works", Status: report.Skipped, MaxPoints: 20,
+			Reason: "skipped: lists failed",
+		},
 	}
 	r.Score, r.MaxScore = 30, 100
 	const want = "read 30 of 40, write 0 of 40"

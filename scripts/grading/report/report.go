@@ -43,7 +43,9 @@ const (
 )
 
 // Outcomes lists all outcomes.
-var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Unfinished, Interrupted, Error}
+var Outcomes = []Outcome{
+	Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Unfinished, Interrupted, Error,
+}
 
 // Headline returns the meaning of an outcome for a student, in a few words.
 func (o Outcome) Headline() string {
@@ -357,7 +359,8 @@ func (r *Report) Count(status Status) int {
 // it, and all of them passed except those of an extension. An exit code of 0 always means full marks.
 func (r *Report) FullMarks() bool {
 	passed := !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Extension && c.Status != Passed })
-	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
+	return r.Outcome == Graded && len(r.Checks) > 0 && passed &&
+		r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
 // Partial explains why the score is not a grade although the run was completed: "--without-node skipped checks worth

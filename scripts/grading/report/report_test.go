@@ -163,7 +163,8 @@ func TestWriteReportsFolderError(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]), "creating a folder for the report.*file")
+	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]),
+		"creating a folder for the report.*file")
 }
 
 func TestExplainedCheckIsNearestToCause(t *testing.T) {

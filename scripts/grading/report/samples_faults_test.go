@@ -62,7 +62,9 @@ func (s *story) request(service, what string, code int, fault string) {
 
 // operator adds an event of the operator. After a start, the operator lists and watches.
 func (s *story) operator(what string) {
-	s.Timeline = append(s.Timeline, report.Moment{At: s.now, Service: report.ServiceOperator, What: "the operator was " + what})
+	s.Timeline = append(s.Timeline, report.Moment{
+		At: s.now, Service: report.ServiceOperator, What: "the operator was " + what,
+	})
 	s.now += 0.06
 	if what == "started" {
 		s.request(report.ServiceAPI, "update leases icecream.demo.lva.io", 200, "")

@@ -20,7 +20,8 @@ func samples() map[string]report.Report {
 	all["faults-full"], all["faults-failed"] = finalizerFull(), finalizerFailed()
 
 	failed := graded(func(r *report.Report) {
-		fail(r, "newest-goes", "of four icecreams with vanilla the newest, banana-4, is deleted; banana-1, banana-2 and banana-3 stay",
+		fail(r, "newest-goes",
+			"of four icecreams with vanilla the newest, banana-4, is deleted; banana-1, banana-2 and banana-3 stay",
 			"banana-1 (the oldest) was deleted; banana-4 is still there",
 			" 3.112s  LIST    icecreams                    200",
 			" 3.120s  DELETE  icecreams/banana-1           200",
@@ -44,7 +45,8 @@ func samples() map[string]report.Report {
 			skip(r, check.ID, "skipped: it needs toppings-count, which failed")
 		}
 		find(r, "toppings-count").Causes = []string{"status-subresource", "least-privilege"}
-		fail(r, "least-privilege", "the role allows all that the operator asks for", "the API server refused 21 of its requests (403 Forbidden)",
+		fail(r, "least-privilege",
+			"the role allows all that the operator asks for", "the API server refused 21 of its requests (403 Forbidden)",
 			"17 times: patch icecreams/status", "3 times: create events")
 	})
 	forbidden.Forbidden = []report.Forbidden{
@@ -74,22 +76,32 @@ func samples() map[string]report.Report {
 		},
 		{File: "internal/controller/icecream_controller.go", Line: 80, Column: 2, Message: "declared and not used: newest"},
 		{File: "internal/controller/flavours.go", Line: 9, Column: 2, Message: `"slices" imported and not used`},
-		{File: "internal/controller/flavours.go", Line: 12, Column: 6, Message: "missing return"},
-		{File: "internal/controller/flavours.go", Line: 30, Column: 1, Message: "syntax error: non-declaration statement outside function body"},
+		{
+			File: "internal/controller/flavours.go", Line: 12, Column: 6,
+			Message: "missing return",
+		},
+		{
+			File: "internal/controller/flavours.go", Line: 30, Column: 1,
+			Message: "syntax error: non-declaration statement outside function body",
+		},
 		{File: "internal/controller/flavours.go", Message: "too many errors"},
 	}
 	all["not-built"] = notBuilt
 
 	notGenerated := ended(report.NotGenerated, "controller-gen refuses a marker in api/v1/icecream_types.go")
 	notGenerated.Diagnostics = []report.Diagnostic{
-		{File: "api/v1/icecream_types.go", Line: 31, Column: 2, Message: "got 1, want integer in +kubebuilder:validation:MaxItems"},
+		{
+			File: "api/v1/icecream_types.go", Line: 31, Column: 2,
+			Message: "got 1, want integer in +kubebuilder:validation:MaxItems",
+		},
 		{Message: "not all generators ran successfully"},
 	}
 	all["not-generated"] = notGenerated
 
 	notStarted := ended(report.NotStarted, "the operator exited with code 1 before it watched anything")
 	notStarted.OperatorLog = []string{
-		`2026-03-02T10:15:04Z  ERROR  setup  unable to create controller  {"controller": "Icecream", "error": "no kind is registered"}`,
+		`2026-03-02T10:15:04Z  ERROR  setup  unable to create controller  ` +
+			`{"controller": "Icecream", "error": "no kind is registered"}`,
 	}
 	all["not-started"] = notStarted
 
@@ -116,7 +128,9 @@ func samples() map[string]report.Report {
 	all["crashed"] = crashed
 
 	flooded := ended(report.Flooded, "the operator wrote more than 10 MiB of log in 3 s")
-	flooded.OperatorLog = slices.Repeat([]string{"2026-03-02T10:15:05Z  INFO  reconciling  {\"icecream\": \"banana\"}"}, 60)
+	flooded.OperatorLog = slices.Repeat([]string{
+		"2026-03-02T10:15:05Z  INFO  reconciling  {\"icecream\": \"banana\"}",
+	}, 60)
 	all["flooded"] = flooded
 
 	timedOut := graded(func(r *report.Report) {
@@ -124,13 +138,15 @@ func samples() map[string]report.Report {
 			skip(r, check.ID, "skipped: the time limit of 2m0s was over")
 		}
 	})
-	timedOut.Outcome, timedOut.Reason = report.TimedOut, "the checks took longer than 2m0s; ties-by-name was the last one that ran"
+	timedOut.Outcome, timedOut.Reason =
+		report.TimedOut, "the checks took longer than 2m0s; ties-by-name was the last one that ran"
 	timedOut.Seconds = 124.2
 	all["timed-out"] = timedOut
 
 	all["unfinished"] = ended(report.Unfinished, "the run has not ended: it is still running, or it was killed")
 	all["interrupted"] = ended(report.Interrupted, "Ctrl-C ended the run")
-	all["error"] = ended(report.Error, "the API server was not ready within 30s: address already in use (this is not your operator's fault)")
+	all["error"] = ended(report.Error,
+		"the API server was not ready within 30s: address already in use (this is not your operator's fault)")
 	return all
 }
 

@@ -42,7 +42,8 @@ func (r *Report) Sanitize() {
 	r.Started = r.Started.UTC().Truncate(time.Millisecond)
 	r.Seconds = seconds(r.Seconds)
 	lines(&r.Lab, &r.Title, &r.Reason, &r.Submission.Dir, &r.Submission.Module, &r.Submission.Go,
-		&r.Submission.ControllerRuntime, &r.Environment.Cluster, &r.Environment.Kubernetes, &r.Environment.OS, &r.Environment.Arch)
+		&r.Submission.ControllerRuntime,
+		&r.Environment.Cluster, &r.Environment.Kubernetes, &r.Environment.OS, &r.Environment.Arch)
 
 	r.Submission.Arguments = first(r.Submission.Arguments, MaxItems)
 	for i := range r.Submission.Arguments {
@@ -154,7 +155,8 @@ func shortenTimeline(all []Moment) []Moment {
 // isRoutine reports whether the moment is a successful read.
 func (m *Moment) isRoutine() bool {
 	verb, _, _ := strings.Cut(m.What, " ")
-	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 && slices.Contains([]string{"get", "list", "watch"}, verb)
+	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 &&
+		slices.Contains([]string{"get", "list", "watch"}, verb)
 }
 
 // complete fills in texts that a check left empty, and drops those that its status makes meaningless. A careless

@@ -133,7 +133,8 @@ func TestInvalidMeasurementsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
 		find(r, "burst").Measurements = append([]report.Measurement{
-			{Name: "divided by zero", Value: math.Inf(1)}, {Name: "no number", Value: math.NaN()}, {Value: 1}, {Name: "kept\n", Value: 1},
+			{Name: "divided by zero", Value: math.Inf(1)}, {Name: "no number", Value: math.NaN()},
+			{Value: 1}, {Name: "kept\n", Value: 1},
 		}, slices.Repeat([]report.Measurement{{Name: "more", Value: 2}}, 50)...)
 	})
 	read := writeAndRead(t, r)
@@ -171,7 +172,10 @@ func TestTimelineKeepsImportantMoments(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"update icecreams banana ": 100, "get icecreams banana server-error": 100, `killed\x07 `: 100, "get icecreams banana ": 1700,
+		"update icecreams banana ":          100,
+		"get icecreams banana server-error": 100,
+		`killed\x07 `:                       100,
+		"get icecreams banana ":             1700,
 	}
 	if diff := cmp.Diff(want, count); diff != "" {
 		t.Errorf("kept moments (-want +got):\n%s", diff)
@@ -183,7 +187,9 @@ func TestTimelineKeepsImportantMoments(t *testing.T) {
 	}
 
 	writes := graded(nil)
-	writes.Timeline = slices.Repeat([]report.Moment{{At: 1, Service: "api", What: "update icecreams banana", Code: 200}}, 3000)
+	writes.Timeline = slices.Repeat([]report.Moment{
+		{At: 1, Service: "api", What: "update icecreams banana", Code: 200},
+	}, 3000)
 	if read := writeAndRead(t, writes); len(read.Timeline) != report.MaxTimeline {
 		t.Errorf("kept %d of 3000 writes, want %d", len(read.Timeline), report.MaxTimeline)
 	}

@@ -206,7 +206,8 @@ func (r *TestRun) Summary() string {
 	if r.Passed {
 		return fmt.Sprintf("they pass (%s%s, %.0f s)", english.Plural(r.Tests, "test", ""), skipped, r.Seconds)
 	}
-	return fmt.Sprintf("they fail: %s (%s%s, %.0f s)", strings.Join(r.Failed, ", "), english.Plural(r.Tests, "test", ""), skipped, r.Seconds)
+	return fmt.Sprintf("they fail: %s (%s%s, %.0f s)",
+		strings.Join(r.Failed, ", "), english.Plural(r.Tests, "test", ""), skipped, r.Seconds)
 }
 
 // Title names a mutant, unless the name would reveal what a test should look for.
@@ -235,12 +236,14 @@ func (m *TestedMutant) Text() string {
 // Summary returns the share of mutants found, and how many do not count.
 func (t *Tests) Summary() string {
 	found, missed := t.Count(MutantFound), t.Count(MutantMissed)
-	text := fmt.Sprintf("Your tests find %d of %d wrong solutions (%d %%). They should find %d %%.", found, found+missed, t.Share(), t.Want)
+	text := fmt.Sprintf("Your tests find %d of %d wrong solutions (%d %%). They should find %d %%.",
+		found, found+missed, t.Share(), t.Want)
 	if n := t.Count(MutantUntried); n > 0 {
 		text += fmt.Sprintf(" Not tried: %d.", n)
 	}
 	if n := t.Count(MutantUnseen); n > 0 {
-		text += fmt.Sprintf(" Not counted: %d that change only markers, manifests or package main, which no Go test can see.", n)
+		text += fmt.Sprintf(" Not counted: %d that change only markers, manifests or package main, "+
+			"which no Go test can see.", n)
 	}
 	return text
 }

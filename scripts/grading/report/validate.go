@@ -88,7 +88,8 @@ func schemaError(err error) error {
 			walk(cause)
 		}
 		if len(e.Causes) == 0 {
-			broken = append(broken, fmt.Sprintf("/%s: %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(printer)))
+			broken = append(broken,
+				fmt.Sprintf("/%s: %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(printer)))
 		}
 	}
 	walk(invalid)

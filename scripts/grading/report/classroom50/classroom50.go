@@ -95,7 +95,8 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 	for i := range r.Checks {
 		check := &r.Checks[i]
 		one := test{
-			Name: check.ID, MaxScore: check.MaxPoints, Title: check.Title, Status: string(check.Status), Output: check.PlainText(),
+			Name: check.ID, MaxScore: check.MaxPoints,
+			Title: check.Title, Status: string(check.Status), Output: check.PlainText(),
 		}
 		if check.Extension {
 			// Its points are not among the lab's. The test only shows whether it passed.

@@ -115,7 +115,8 @@ func (e *environment) links() {
 		repository = server + "/" + name
 	}
 	e.Submission = e.getenv("SUBMISSION_TAG")
-	if tag := e.getenv("GITHUB_REF_NAME"); e.Submission == "" && e.getenv("GITHUB_REF_TYPE") == "tag" && strings.HasPrefix(tag, prefix) {
+	if tag := e.getenv("GITHUB_REF_NAME"); e.Submission == "" && e.getenv("GITHUB_REF_TYPE") == "tag" &&
+		strings.HasPrefix(tag, prefix) {
 		e.Submission = tag
 	}
 	if e.Submission == "" && len(sha) >= 7 && !e.Submitted.IsZero() {
@@ -124,7 +125,8 @@ func (e *environment) links() {
 	}
 	switch {
 	case e.Submission == "":
-		e.problem("SUBMISSION_TAG (the tag of the submission, %s…) is not set, and GITHUB_SHA with SUBMITTED_AT is not either", prefix)
+		e.problem("SUBMISSION_TAG (the tag of the submission, %s…) is not set, "+
+			"and GITHUB_SHA with SUBMITTED_AT is not either", prefix)
 	case !strings.HasPrefix(e.Submission, prefix):
 		e.problem("SUBMISSION_TAG is %q and must begin with %s", e.Submission, prefix)
 	}

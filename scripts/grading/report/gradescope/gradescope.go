@@ -104,8 +104,9 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 func output(r *report.Report, o Options) string {
 	if o.Unfinished {
 		decided := len(r.Checks) - r.Count(report.Skipped)
-		return fmt.Sprintf("This run had not finished when this was written: %d of %d checks had a result. If you read this long "+
-			"afterwards, something else ended the run, such as a time limit. The points are those of the checks that had passed.",
+		return fmt.Sprintf("This run had not finished when this was written: %d of %d checks had a result. "+
+			"If you read this long afterwards, something else ended the run, such as a time limit. "+
+			"The points are those of the checks that had passed.",
 			decided, len(r.Checks))
 	}
 	text := r.Summary() + ".\n"

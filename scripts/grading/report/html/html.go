@@ -121,9 +121,11 @@ func Write(w io.Writer, r *report.Report, dir string) error {
 		return fmt.Errorf("reading the template of the page: %w", err)
 	}
 	p := page{
-		Report: r, Style: template.CSS(pageStyle), Script: template.JS(pageScript), Verdict: "part", //nolint:gosec // our own files
+		Report: r,
+		Style:  template.CSS(pageStyle), Script: template.JS(pageScript), Verdict: "part", //nolint:gosec // our own files
 		Ran: len(r.Checks) > 0 && !r.EndedBeforeChecks(),
-		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; "+
+			"img-src data:; base-uri 'none'; form-action 'none'",
 			digest(pageStyle), digest(pageScript)),
 	}
 	switch {
@@ -162,7 +164,8 @@ func lectureLinks(r *report.Report, dir string) map[string]string {
 	for i := range r.Checks {
 		// A report's content is not trusted. A link must have a page of the documentation as its target.
 		page, _, _ := strings.Cut(r.Checks[i].Lecture, "#")
-		if _, known := links[page]; known || !strings.HasPrefix(page, "docs/") || path.Ext(page) != ".md" || path.Clean(page) != page {
+		if _, known := links[page]; known || !strings.HasPrefix(page, "docs/") ||
+			path.Ext(page) != ".md" || path.Clean(page) != page {
 			continue
 		}
 		for root := dir; ; root = filepath.Dir(root) {

@@ -63,7 +63,8 @@ func WriteTests(w io.Writer, t *report.Tests) error {
 	}
 	p := testsPage{
 		Tests: t, Style: template.CSS(pageStyle), Verdict: "part", //nolint:gosec // our own file
-		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(pageStyle)),
+		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+			digest(pageStyle)),
 	}
 	switch {
 	case t.FullMarks():

@@ -21,9 +21,15 @@ func sample() *report.Tests {
 		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"<script>alert(1)</script>"}, Seconds: 4},
 		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
 		Mutants: []report.TestedMutant{
-			{Number: 1, Name: "keeps-two", Misconception: "An icecream counts itself.", Fate: report.MutantFound, By: "TestA", Seconds: 3.2},
+			{
+				Number: 1, Name: "keeps-two", Misconception: "An icecream counts itself.",
+				Fate: report.MutantFound, By: "TestA", Seconds: 3.2,
+			},
 			{Number: 2, Fate: report.MutantMissed, Seconds: 8},
-			{Number: 3, Name: "all-rights", Fate: report.MutantUnseen, By: "it changes markers or manifests only, which no Go test runs"},
+			{
+				Number: 3, Name: "all-rights", Fate: report.MutantUnseen,
+				By: "it changes markers or manifests only, which no Go test runs",
+			},
 			{Number: 4, Fate: report.MutantUntried, By: "the time was up"},
 		},
 	}

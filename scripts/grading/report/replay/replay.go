@@ -133,7 +133,8 @@ func Steps(r *report.Report, check *report.Check) []Step { return steps(r, check
 
 // steps are the Steps of a check, with choices from the requests of the whole run.
 func steps(r *report.Report, check *report.Check, requests []string) []Step {
-	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID { // the submission's own tests do not use the running operator
+	// The submission's own tests do not use the running operator.
+	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID {
 		return nil
 	}
 	var steps []Step

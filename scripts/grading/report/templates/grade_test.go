@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		lab = filepath.Join(dir, "lab")
-		build := exec.Command("go", append(append([]string{"build", "-C", "../../..", "-o", lab}, gobuild.Flags...), "./cmd/lab")...)
+		build := exec.Command("go",
+			append(append([]string{"build", "-C", "../../..", "-o", lab}, gobuild.Flags...), "./cmd/lab")...)
 		build.Env = gobuild.Environment()
 		if output, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building the lab command: %v\n%s", err, output)
@@ -105,7 +106,10 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	for _, args := range [][]string{
 		{"init", "--quiet"},
 		{"add", "."},
-		{"-c", "user.name=alice", "-c", "user.email=alice@example.com", "commit", "--quiet", "--allow-empty", "-m", "my work"},
+		{
+			"-c", "user.name=alice", "-c", "user.email=alice@example.com",
+			"commit", "--quiet", "--allow-empty", "-m", "my work",
+		},
 	} {
 		command := exec.CommandContext(t.Context(), "git", args...)
 		command.Dir = student
@@ -148,12 +152,14 @@ func newRunner(t *testing.T, dir string) *runner {
 	// The environment contains nothing of the job that runs the tests, which may be a workflow of GitHub, too.
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "GITHUB_") || slices.Contains([]string{"MAKELEVEL", "MAKEFLAGS", "USERNAME", "OWNER"}, name)
+		return strings.HasPrefix(name, "GITHUB_") ||
+			slices.Contains([]string{"MAKELEVEL", "MAKEFLAGS", "USERNAME", "OWNER"}, name)
 	})
 	return &runner{
-		t: t, workspace: dir, env: append(env, "GITHUB_ACTIONS=true", "GITHUB_SHA="+sha, "GITHUB_SERVER_URL=https://git.example",
-			"GITHUB_REPOSITORY=course/operators-lab-1-alice", "GITHUB_REF_TYPE=branch", "GITHUB_REF_NAME=main", "GITHUB_ACTOR=alice",
-			"GITHUB_ACTOR_ID=4711", "TMPDIR="+dir, "RUNNER_TEMP="+dir,
+		t: t, workspace: dir, env: append(env,
+			"GITHUB_ACTIONS=true", "GITHUB_SHA="+sha, "GITHUB_SERVER_URL=https://git.example",
+			"GITHUB_REPOSITORY=course/operators-lab-1-alice", "GITHUB_REF_TYPE=branch", "GITHUB_REF_NAME=main",
+			"GITHUB_ACTOR=alice", "GITHUB_ACTOR_ID=4711", "TMPDIR="+dir, "RUNNER_TEMP="+dir,
 			"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
 		values: map[string]string{
 			"vars.CLASSROOM": "operators", "vars.ASSIGNMENT": "lab-1", "steps.cache.outputs.cache-hit": "true",
@@ -193,20 +199,26 @@ func TestWorkflowGradesFullSubmission(t *testing.T) {
 	if !strings.HasPrefix(r.summary, "## Lab 1, ") || !strings.Contains(r.summary, ": 100 of 100 points") {
 		t.Errorf("summary is %q", r.summary)
 	}
-	for _, want := range []string{"1 of 1 labs have full marks", "sudo sysctl -q -e -w kernel.apparmor_restrict_unprivileged_userns=0"} {
+	for _, want := range []string{
+		"1 of 1 labs have full marks",
+		"sudo sysctl -q -e -w kernel.apparmor_restrict_unprivileged_userns=0",
+	} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("log lacks %q:\n%s", want, &r.log)
 		}
 	}
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
-	if result.Score != 100 || result.MaxScore != 100 || result.Owner != "alice" || result.Datetime != "2026-06-01T14:32:05Z" ||
+	if result.Score != 100 || result.MaxScore != 100 ||
+		result.Owner != "alice" || result.Datetime != "2026-06-01T14:32:05Z" ||
 		result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
 		t.Errorf("result for Classroom 50 is %+v", result)
 	}
 	// The artifact contains these files.
 	reports := checkout.ReportsOf(filepath.Join(dir, "submission", "01-icecream"))
 	for _, name := range []string{"report.json", "report.html", "junit.xml"} {
-		if _, err := os.Stat(filepath.Join(dir, "operator-labs", "out", "submissions", reports, "01-icecream", name)); err != nil {
+		if _, err := os.Stat(
+			filepath.Join(dir, "operator-labs", "out", "submissions", reports, "01-icecream", name),
+		); err != nil {
 			t.Error(err)
 		}
 	}
@@ -321,8 +333,8 @@ func classroom50(t *testing.T, python, dir string, env ...string) (output string
 	command.Dir = filepath.Join(dir, "submission")
 	command.Env = append(append(newRunner(t, dir).env, "OPERATOR_LABS="+filepath.Join(dir, "operator-labs"),
 		"CLASSROOM=operators", "ASSIGNMENT=lab-1", "ASSIGNMENT_TYPE=individual", "OWNER=alice", "USERNAME=alice",
-		"SUBMISSION_TAG=submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL=https://git.example/c", "RELEASE_URL=https://git.example/r",
-		"REVIEW_URL=https://git.example/d"), env...)
+		"SUBMISSION_TAG=submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL=https://git.example/c",
+		"RELEASE_URL=https://git.example/r", "REVIEW_URL=https://git.example/d"), env...)
 	combined, err := command.CombinedOutput()
 	return string(combined), err
 }
@@ -354,7 +366,8 @@ func gradescope(t *testing.T, dir, script string, env ...string) (output string,
 	}
 	command := exec.CommandContext(t.Context(), file)
 	command.Dir = dir
-	command.Env = append(newRunner(t, dir).env, "AUTOGRADER="+filepath.Join(dir, "autograder"), "GRADER_HOME="+filepath.Join(dir, "home"),
+	command.Env = append(newRunner(t, dir).env,
+		"AUTOGRADER="+filepath.Join(dir, "autograder"), "GRADER_HOME="+filepath.Join(dir, "home"),
 		// The home folder changes, but Go's caches do not.
 		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"),
 		"PATH="+filepath.Join(dir, "stand-ins")+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -383,7 +396,10 @@ func TestGradescopeAutograder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "autograder", "source"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{"operator-labs": "autograder/source/operator-labs", "submission": "autograder/submission"} {
+	for from, to := range map[string]string{
+		"operator-labs": "autograder/source/operator-labs",
+		"submission":    "autograder/submission",
+	} {
 		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +427,9 @@ func TestGradescopeAutograder(t *testing.T) {
 		t.Errorf("result is %+v, want full marks", result)
 	}
 	// A submission without the lab's module also gets a result, which contains the reason.
-	if err := os.RemoveAll(filepath.Join(dir, "autograder", "submission", "operators-main", "labs", "01-icecream")); err != nil {
+	if err := os.RemoveAll(
+		filepath.Join(dir, "autograder", "submission", "operators-main", "labs", "01-icecream"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" ||

@@ -120,7 +120,8 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 		t.Parallel()
 		j := newJob(t, "mkdir -p result.json/x; chmod 555 result.json; exit 1", ".")
 		output, err := classroom50(t, python, j.dir)
-		if _, statErr := os.Lstat(filepath.Join(j.submission, "result.json")); err == nil || !errors.Is(statErr, fs.ErrNotExist) {
+		if _, statErr := os.Lstat(filepath.Join(j.submission, "result.json")); err == nil ||
+			!errors.Is(statErr, fs.ErrNotExist) {
 			t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, statErr, output)
 		}
 	})
@@ -156,9 +157,12 @@ func TestFailingSolutionPreventsGrading(t *testing.T) {
 			output, err := classroom50(t, python, j.dir)
 			_, graded := os.Lstat(filepath.Join(j.dir, "graded"))
 			_, result := os.Lstat(filepath.Join(j.submission, "result.json"))
-			refused := strings.Contains(output, "Lab 1 is not graded: the course's own solution has not had full marks on this machine.\n")
-			if err == nil || refused != (code != 0) || errors.Is(graded, fs.ErrNotExist) != (code != 0) || !errors.Is(result, fs.ErrNotExist) {
-				t.Errorf("solution ended with %d, script with %v; submission: %v, result: %v\n%s", code, err, graded, result, output)
+			refused := strings.Contains(output,
+				"Lab 1 is not graded: the course's own solution has not had full marks on this machine.\n")
+			if err == nil || refused != (code != 0) ||
+				errors.Is(graded, fs.ErrNotExist) != (code != 0) || !errors.Is(result, fs.ErrNotExist) {
+				t.Errorf("solution ended with %d, script with %v; submission: %v, result: %v\n%s",
+					code, err, graded, result, output)
 			}
 		}
 	})
@@ -168,7 +172,10 @@ func TestFailingSolutionPreventsGrading(t *testing.T) {
 			j := newJob(t, "exit 1")
 			j.solutionEnds(t, code)
 			source := filepath.Join(j.dir, "autograder", "source")
-			if err := errors.Join(os.MkdirAll(source, 0o755), os.Rename(j.root, filepath.Join(source, "operator-labs"))); err != nil {
+			if err := errors.Join(
+				os.MkdirAll(source, 0o755),
+				os.Rename(j.root, filepath.Join(source, "operator-labs")),
+			); err != nil {
 				t.Fatal(err)
 			}
 			output, err := gradescope(t, j.dir, "setup.sh")
@@ -189,7 +196,9 @@ func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 		"kernel.apparmor_restrict_unprivileged_userns=0",
 		"fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288",
 	}
-	for _, file := range []string{gradeFile, "../../../../.github/workflows/ci.yml", "../../../../.github/workflows/prove.yml"} {
+	for _, file := range []string{
+		gradeFile, "../../../../.github/workflows/ci.yml", "../../../../.github/workflows/prove.yml",
+	} {
 		parsed, text := readWorkflow(t, file)
 		if !gradesOrTests.MatchString(text) {
 			t.Errorf("%s grades nothing", file)
@@ -216,9 +225,12 @@ func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
 	}
 	for where, prepared := range map[string]bool{"github-hosted": true, "self-hosted": false} {
-		output, _ := classroom50(t, python, newJob(t, "exit 1", ".").dir, "RUNNER_ENVIRONMENT="+where) // it ends without a report
-		if want := "sudo -n sysctl -q -e -w " + strings.Join(settings, " ") + "\n"; strings.Contains(output, want) != prepared {
-			t.Errorf("on a runner that is %s, output with %q: want %t; got\n%s", where, want, prepared, output)
+		// It ends without a report.
+		output, _ := classroom50(t, python, newJob(t, "exit 1", ".").dir, "RUNNER_ENVIRONMENT="+where)
+		if want := "sudo -n sysctl -q -e -w " +
+			strings.Join(settings, " ") + "\n"; strings.Contains(output, want) != prepared {
+			t.Errorf("on a runner that is %s, output with %q: want %t; got\n%s",
+				where, want, prepared, output)
 		}
 	}
 }
@@ -257,7 +269,10 @@ func TestMissingModuleIsReported(t *testing.T) {
 		modules []string
 		want    string
 	}{
-		"several":     {[]string{"a/01-icecream", "b/01-icecream"}, "2 Go modules in it can be that of lab 1 (a/01-icecream, b/01-icecream)"},
+		"several": {
+			[]string{"a/01-icecream", "b/01-icecream"},
+			"2 Go modules in it can be that of lab 1 (a/01-icecream, b/01-icecream)",
+		},
 		"another lab": {[]string{"labs/02-reconciler"}, "none of its Go modules is that of lab 1"},
 		"none":        {nil, "there is no go.mod in it"},
 	} {
@@ -287,7 +302,8 @@ func TestMissingModuleIsReported(t *testing.T) {
 				t.Fatalf("%v\n%s", err, output)
 			}
 			result := readResult(t, filepath.Join(j.submission, "result.json"))
-			if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, test.want) {
+			if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed ||
+				!strings.Contains(result.Tests[0].Output, test.want) {
 				t.Errorf("result is %+v, want %q", result, test.want)
 			}
 			if _, graded := os.Lstat(filepath.Join(j.dir, "graded")); graded == nil {

@@ -113,11 +113,14 @@ func TestPublishingJobRunsNoRepositoryCode(t *testing.T) {
 	if uses, good := strings.Count(text, "uses: "), len(pinned.FindAllString(text, -1)); uses == 0 || uses != good {
 		t.Errorf("of %d actions %d are pinned to a commit, with their version as a comment", uses, good)
 	}
-	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" || len(parsed.Jobs["build"].Permissions) > 0 {
-		t.Errorf("permissions are %v, and those of the build %v, want contents: read", parsed.Permissions, parsed.Jobs["build"].Permissions)
+	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" ||
+		len(parsed.Jobs["build"].Permissions) > 0 {
+		t.Errorf("permissions are %v, and those of the build %v, want contents: read",
+			parsed.Permissions, parsed.Jobs["build"].Permissions)
 	}
 	deploy := parsed.Jobs["deploy"]
-	if len(deploy.Permissions) != 2 || deploy.Permissions["pages"] != "write" || deploy.Permissions["id-token"] != "write" {
+	if len(deploy.Permissions) != 2 || deploy.Permissions["pages"] != "write" ||
+		deploy.Permissions["id-token"] != "write" {
 		t.Errorf("permissions of the publishing job are %v", deploy.Permissions)
 	}
 	for _, s := range deploy.Steps {
@@ -154,7 +157,8 @@ func TestEveryPageTriggersPublishing(t *testing.T) {
 	if err := yaml.Unmarshal(content, &parsed); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(parsed.On.Push.Branches, []string{"main"}) || !strings.Contains(string(content), "\n  workflow_dispatch:\n") {
+	if !slices.Equal(parsed.On.Push.Branches, []string{"main"}) ||
+		!strings.Contains(string(content), "\n  workflow_dispatch:\n") {
 		t.Errorf("the workflow runs on %+v, want pushes to main, and workflow_dispatch", parsed.On)
 	}
 	pages, err := docs.Pages("../../../..")

@@ -55,7 +55,10 @@ func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
 	safe := *r
 	safe.Sanitize()
-	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stopSpinner: func() {}, options: o, remaining: len(safe.Checks)}
+	l := &Live{
+		w: w, page: newPage(o.screen(w), safe.Checks), now: now,
+		stopSpinner: func() {}, options: o, remaining: len(safe.Checks),
+	}
 	l.frame = progress.Frames(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l

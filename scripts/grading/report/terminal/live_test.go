@@ -69,7 +69,8 @@ func TestLiveAndVerdictShowWhatRenderShows(t *testing.T) {
 func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	r := reports(t)["graded-failed"]
-	failed, passed := *r.Explained(), r.Checks[slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.Status == report.Passed })]
+	failed, passed := *r.Explained(),
+		r.Checks[slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.Status == report.Passed })]
 	for _, test := range []struct {
 		screen Screen
 		first  report.Check

@@ -375,7 +375,8 @@ func (p *page) score(r *report.Report, o Options) string {
 	points := r.Points()
 	next := nextStep(r, o)
 	if !p.screen.Interactive {
-		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + p.milestones(r) + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + p.milestones(r) +
+			strings.TrimSuffix(points+"; "+next, "; ") + "\n"
 	}
 	const columns = 20
 	line := p.strong.Render(points)
@@ -468,7 +469,9 @@ func nextStep(r *report.Report, o Options) string {
 	explained := r.Explained()
 	switch {
 	case r.FullMarks() && explained == nil && o.Commands.Torture+o.Commands.Next != "":
-		next := slices.DeleteFunc([]string{o.Commands.Torture, o.Commands.Next}, func(command string) bool { return command == "" })
+		next := slices.DeleteFunc([]string{o.Commands.Torture, o.Commands.Next}, func(command string) bool {
+			return command == ""
+		})
 		return "all done; next: " + strings.Join(next, ", then ")
 	case r.FullMarks() && explained == nil:
 		return "all done"

@@ -127,7 +127,8 @@ func TestPlainLinesHaveKeywords(t *testing.T) {
 	words := []string{
 		"lab ", "step ", "ok ", "FAIL ", "skip ", "fix first: ", "also failed: ",
 		"files: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
-		"hint: ", "read: ", "forbidden: ", "notice: ", "measured ", "seed: ", "outcome: ", "reason: ", "error: ", "log: ", "    ", "none of ",
+		"hint: ", "read: ", "forbidden: ", "notice: ", "measured ", "seed: ", "outcome: ", "reason: ", "error: ", "log: ",
+		"    ", "none of ",
 	}
 	for name, r := range reports(t) {
 		text := render(t, r, options(plain))
@@ -178,7 +179,9 @@ func TestNoSuggestionsWithoutCommands(t *testing.T) {
 	for name, r := range reports(t) {
 		for _, screen := range []Screen{plain, columns(80)} {
 			text := render(t, r, Options{Screen: &screen})
-			for _, word := range []string{"make hint", "make read", "make lab", "make torture", "files:", "lab hint", "then  ", "hint:", "next "} {
+			for _, word := range []string{
+				"make hint", "make read", "make lab", "make torture", "files:", "lab hint", "then  ", "hint:", "next ",
+			} {
 				if strings.Contains(text, word) {
 					t.Errorf("%s suggests %q", name, word)
 				}
@@ -269,7 +272,10 @@ func TestWrap(t *testing.T) {
 		{"a long word", strings.Repeat("x", 45), 20, []string{strings.Repeat("x", 20), strings.Repeat("x", 20), "xxxxx"}},
 		{"inner spaces are kept", "GET   a   200", 20, []string{"GET   a   200"}},
 		{"indentation is repeated", "  aaaaaaaaaa bbbbbbbbbb", 20, []string{"  aaaaaaaaaa", "  bbbbbbbbbb"}},
-		{"an indented long word", "  " + strings.Repeat("x", 30), 20, []string{"  " + strings.Repeat("x", 18), "  " + strings.Repeat("x", 12)}},
+		{
+			"an indented long word", "  " + strings.Repeat("x", 30), 20,
+			[]string{"  " + strings.Repeat("x", 18), "  " + strings.Repeat("x", 12)},
+		},
 		{"lines", "a\nb", 20, []string{"a", "b"}},
 		{"wide characters", strings.Repeat("冰", 12), 20, []string{strings.Repeat("冰", 10), "冰冰"}},
 		{"only spaces", strings.Repeat(" ", 30), 20, []string{"", strings.Repeat(" ", 10)}},

@@ -46,15 +46,16 @@ func main() {
 	os.Exit(cli.Run(command))
 }
 
-// withoutProtobuf refuses protobuf, which these types have not: without it, who asks for that first (as the namespace controller does)
-// gets an error instead of JSON.
+// withoutProtobuf refuses protobuf, which these types don't support. Without it, a client that asks for protobuf first,
+// as the namespace controller does, gets an error instead of JSON.
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
 func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
-	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(known runtime.SerializerInfo) bool {
-		return known.MediaType == runtime.ContentTypeProtobuf
-	})
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()),
+		func(known runtime.SerializerInfo) bool {
+			return known.MediaType == runtime.ContentTypeProtobuf
+		})
 }
 
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -63,7 +64,9 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	return all
 }
 
-func run(c *cobra.Command, scheme *runtime.Scheme, codecs serializer.CodecFactory, options *genericoptions.RecommendedOptions) error {
+func run(
+	c *cobra.Command, scheme *runtime.Scheme, codecs serializer.CodecFactory, options *genericoptions.RecommendedOptions,
+) error {
 	if options.CoreAPI.CoreAPIKubeconfigPath == "" {
 		options.CoreAPI.CoreAPIKubeconfigPath = os.Getenv("KUBECONFIG")
 	}
@@ -75,7 +78,8 @@ func run(c *cobra.Command, scheme *runtime.Scheme, codecs serializer.CodecFactor
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "libraryfarm", "libraryfarm"
-	config.FeatureGate, config.EffectiveVersion = utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion()
+	config.FeatureGate, config.EffectiveVersion =
+		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion()
 	config.ShutdownWatchTerminationGracePeriod = 2 * time.Second // so that watches end, instead of being cut off
 	if err := options.ApplyTo(config); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)
@@ -94,6 +98,8 @@ func run(c *cobra.Command, scheme *runtime.Scheme, codecs serializer.CodecFactor
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return fmt.Errorf("serving the group: %w", err)
 	}
-	server.AddPostStartHookOrDie("herd", func(hook genericapiserver.PostStartHookContext) error { return farm.Begin(hook, llamas) })
+	server.AddPostStartHookOrDie("herd", func(hook genericapiserver.PostStartHookContext) error {
+		return farm.Begin(hook, llamas)
+	})
 	return server.PrepareRun().RunWithContext(c.Context())
 }

@@ -31,7 +31,10 @@ func (q *request) form(o object) object {
 			items[i] = partial(item)
 		}
 		if list {
-			return object{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": o["metadata"], "items": items}
+			return object{
+				"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+				"metadata": o["metadata"], "items": items,
+			}
 		}
 		return items[0]
 	}
@@ -47,9 +50,13 @@ func (q *request) table(items []object, metadata object) object {
 	for _, column := range map[string][][2]string{
 		"llamas": {{"Weight", "number"}, {"Height", "number"}}, "farmpods": {{"Containers", "integer"}, {"Images", "string"}},
 	}[q.resource] {
-		columns = append(columns, object{"name": column[0], "type": column[1], "format": "", "description": "", "priority": 0})
+		columns = append(columns, object{
+			"name": column[0], "type": column[1], "format": "", "description": "", "priority": 0,
+		})
 	}
-	columns = append(columns, object{"name": "Age", "type": "string", "format": "", "description": "How old it is.", "priority": 0})
+	columns = append(columns, object{
+		"name": "Age", "type": "string", "format": "", "description": "How old it is.", "priority": 0,
+	})
 	rows := []object{}
 	for _, item := range items {
 		cells := []any{item.at("metadata")["name"], item.at("spec")["weight"], item.at("spec")["height"]}
@@ -74,7 +81,9 @@ func (q *request) table(items []object, metadata object) object {
 	if metadata["continue"] != nil {
 		shown["continue"] = metadata["continue"]
 	}
-	return object{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": shown, "columnDefinitions": columns, "rows": rows}
+	return object{
+		"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": shown, "columnDefinitions": columns, "rows": rows,
+	}
 }
 
 func age(since string) string {
@@ -98,7 +107,8 @@ func farmPod(pod object) object {
 		"apiVersion": groupVersion, "kind": "FarmPod",
 		"metadata": object{
 			"name": "farm-" + metadata.text("name"), "namespace": metadata["namespace"], "uid": "farm-" + metadata.text("uid"),
-			"creationTimestamp": metadata["creationTimestamp"], "resourceVersion": metadata["resourceVersion"], "labels": metadata.at("labels"),
+			"creationTimestamp": metadata["creationTimestamp"], "resourceVersion": metadata["resourceVersion"],
+			"labels": metadata.at("labels"),
 		},
 		"spec": object{"containers": containers},
 	}
@@ -162,7 +172,10 @@ func (f *farm) farmPods(w http.ResponseWriter, q *request) error {
 			items = append(items, o)
 		}
 	}
-	q.show(w, 200, object{"apiVersion": groupVersion, "kind": "FarmPodList", "metadata": object{"resourceVersion": found.at("metadata")["resourceVersion"]}, "items": items})
+	q.show(w, 200, object{
+		"apiVersion": groupVersion, "kind": "FarmPodList",
+		"metadata": object{"resourceVersion": found.at("metadata")["resourceVersion"]}, "items": items,
+	})
 	return nil
 }
 
@@ -171,7 +184,8 @@ var documents = func() map[string]json.RawMessage {
 	one := `{"groupVersion":"` + groupVersion + `","version":"` + version + `"}`
 	g := `"name":"` + group + `","versions":[` + one + `],"preferredVersion":` + one
 	kind := func(name string) string {
-		return `"x-kubernetes-group-version-kind":[{"group":"` + group + `","version":"` + version + `","kind":"` + name + `"}]`
+		return `"x-kubernetes-group-version-kind":[{"group":"` + group +
+			`","version":"` + version + `","kind":"` + name + `"}]`
 	}
 	schema := `{"com.example.farm.v1alpha.Llama":{"type":"object","description":"A llama of the farm.",` + kind("Llama") + `,"properties":{
 "apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"type":"object"},
@@ -183,7 +197,9 @@ var documents = func() map[string]json.RawMessage {
 "spec":{"type":"object","description":"What is in it.","properties":{"containers":{"type":"array","description":"Its containers.","items":{"type":"object",
 "properties":{"name":{"type":"string","description":"The container's name."},"image":{"type":"string","description":"Its image."}}}}}}}}}`
 	action := func(name string) string {
-		return `{"get":{"operationId":"list` + name + `","x-kubernetes-action":"list","x-kubernetes-group-version-kind":{"group":"` + group + `","version":"` + version +
+		return `{"get":{"operationId":"list` + name +
+			`","x-kubernetes-action":"list","x-kubernetes-group-version-kind":{"group":"` + group +
+			`","version":"` + version +
 			`","kind":"` + name + `"},"responses":{"200":{"description":"OK"}}}}`
 	}
 	paths := `{"` + root + `/llamas":` + action("Llama") + `,"` + root + `/farmpods":` + action("FarmPod") + `}`
@@ -194,8 +210,11 @@ var documents = func() map[string]json.RawMessage {
 		root: json.RawMessage(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"` + groupVersion + `","resources":[
 {"name":"llamas","singularName":"llama","namespaced":true,"kind":"Llama","shortNames":["ll"],"verbs":["create","delete","deletecollection","get","list","patch","update","watch"]},
 {"name":"farmpods","singularName":"farmpod","namespaced":true,"kind":"FarmPod","shortNames":["fp"],"verbs":["get","list","watch"]}]}`),
-		"/openapi/v2":        json.RawMessage(`{"swagger":"2.0",` + info + `,"paths":` + paths + `,"definitions":` + schema + `}`),
-		"/openapi/v3":        json.RawMessage(`{"paths":{"apis/` + groupVersion + `":{"serverRelativeURL":"/openapi/v3` + root + `"}}}`),
-		"/openapi/v3" + root: json.RawMessage(`{"openapi":"3.0.0",` + info + `,"paths":` + paths + `,"components":{"schemas":` + schema + `}}`),
+		"/openapi/v2": json.RawMessage(`{"swagger":"2.0",` + info +
+			`,"paths":` + paths + `,"definitions":` + schema + `}`),
+		"/openapi/v3": json.RawMessage(`{"paths":{"apis/` + groupVersion +
+			`":{"serverRelativeURL":"/openapi/v3` + root + `"}}}`),
+		"/openapi/v3" + root: json.RawMessage(`{"openapi":"3.0.0",` + info +
+			`,"paths":` + paths + `,"components":{"schemas":` + schema + `}}`),
 	}
 }()

@@ -98,7 +98,8 @@ func connect(kubeconfig string) (*cluster, error) {
 		}
 		trust.Certificates = []tls.Certificate{pair}
 	}
-	c.base, c.token, c.tokenFile = strings.TrimRight(field(content, "server"), "/"), field(content, "token"), field(content, "tokenFile")
+	c.base, c.token, c.tokenFile =
+		strings.TrimRight(field(content, "server"), "/"), field(content, "token"), field(content, "tokenFile")
 	return c, nil
 }
 
@@ -152,7 +153,8 @@ func (c *cluster) whoMayVouch(ctx context.Context) (*frontProxy, error) {
 	if c.front != nil && time.Since(c.asked) < time.Second {
 		return c.front, nil
 	}
-	found, err := c.read(ctx, http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", nil)
+	found, err := c.read(ctx, http.MethodGet,
+		"/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +191,19 @@ func (c *cluster) who(r *http.Request) (*user, error) {
 	for _, certificate := range r.TLS.PeerCertificates[1:] {
 		between.AddCert(certificate)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: front.authority, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots: front.authority, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
 		return nil, err
 	}
 	if len(front.names) > 0 && !slices.Contains(front.names, leaf.Subject.CommonName) {
 		return nil, fmt.Errorf("%s is not the front proxy", leaf.Subject.CommonName)
 	}
-	u := &user{name: r.Header.Get("X-Remote-User"), groups: r.Header.Values("X-Remote-Group"), extra: map[string][]string{}}
+	u := &user{
+		name:   r.Header.Get("X-Remote-User"),
+		groups: r.Header.Values("X-Remote-Group"),
+		extra:  map[string][]string{},
+	}
 	if u.name == "" {
 		return nil, errors.New("the front proxy names no user")
 	}

@@ -111,14 +111,18 @@ func (f *farm) serve(w http.ResponseWriter, r *http.Request) error {
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		q.namespace, parts = parts[1], parts[2:]
 	}
-	if !strings.HasPrefix(r.URL.Path, root+"/") || len(parts) > 2 || parts[0] != "llamas" && parts[0] != "farmpods" || len(parts) == 2 && q.namespace == "" {
+	if !strings.HasPrefix(r.URL.Path, root+"/") || len(parts) > 2 ||
+		parts[0] != "llamas" && parts[0] != "farmpods" ||
+		len(parts) == 2 && q.namespace == "" {
 		return refuse(404, "NotFound", "the server could not find the requested resource")
 	}
 	if q.resource = parts[0]; len(parts) == 2 {
 		q.name = parts[1]
 	}
 	q.verb = verb(r, q.name)
-	if q.verb == "" || q.resource == "farmpods" && !slices.Contains([]string{"get", "list", "watch"}, q.verb) || q.verb == "create" && q.namespace == "" {
+	if q.verb == "" ||
+		q.resource == "farmpods" && !slices.Contains([]string{"get", "list", "watch"}, q.verb) ||
+		q.verb == "create" && q.namespace == "" {
 		return refuse(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 	}
 	if err := f.allow(q, group, q.resource, q.name); err != nil {
@@ -157,7 +161,12 @@ func verb(r *http.Request, name string) string {
 	case name == "":
 		return ""
 	}
-	return map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.Method]
+	return map[string]string{
+		http.MethodGet:    "get",
+		http.MethodPut:    "update",
+		http.MethodPatch:  "patch",
+		http.MethodDelete: "delete",
+	}[r.Method]
 }
 
 // allow asks whether the user may do to a resource what the request does.
@@ -255,7 +264,8 @@ func (q *request) selector() (func(object) bool, error) {
 		})
 	}
 	return func(o object) bool {
-		if q.namespace != "" && o.at("metadata").text("namespace") != q.namespace || q.name != "" && o.at("metadata").text("name") != q.name {
+		if q.namespace != "" && o.at("metadata").text("namespace") != q.namespace ||
+			q.name != "" && o.at("metadata").text("name") != q.name {
 			return false
 		}
 		return !slices.ContainsFunc(tests, func(test func(object) bool) bool { return !test(o) })
@@ -299,7 +309,9 @@ func (f *farm) read(w http.ResponseWriter, q *request) error {
 		}
 		if limit > 0 && len(items) == limit {
 			end := items[limit-1]
-			metadata["continue"] = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s/%s", at, end.at("metadata").text("namespace"), end.at("metadata").text("name")))
+			metadata["continue"] = base64.RawURLEncoding.EncodeToString(
+				fmt.Appendf(nil, "%d %s/%s", at, end.at("metadata").text("namespace"), end.at("metadata").text("name")),
+			)
 			break
 		}
 		items = append(items, state[key])
@@ -382,7 +394,9 @@ func (f *farm) watch(w http.ResponseWriter, q *request) error {
 	for {
 		for _, c := range changes {
 			was, is := c.Before != nil && chosen(c.Before), c.Type != "DELETED" && chosen(c.Object)
-			kind := map[[2]bool]string{{false, true}: "ADDED", {true, true}: "MODIFIED", {true, false}: "DELETED"}[[2]bool{was, is}]
+			kind := map[[2]bool]string{
+				{false, true}: "ADDED", {true, true}: "MODIFIED", {true, false}: "DELETED",
+			}[[2]bool{was, is}]
 			if kind != "" && send(kind, c.Object) != nil {
 				return nil
 			}
@@ -396,7 +410,9 @@ func (f *farm) watch(w http.ResponseWriter, q *request) error {
 			}
 		}
 		if changes, known, news = f.store.after(from); !known {
-			_ = send("ERROR", object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too slow"})
+			_ = send("ERROR", object{
+				"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too slow",
+			})
 			return nil
 		}
 	}

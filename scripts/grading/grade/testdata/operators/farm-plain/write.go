@@ -40,7 +40,8 @@ func (q *request) llama(o object) (object, error) {
 	if o.text("kind") != "Llama" || o.text("apiVersion") != groupVersion {
 		return nil, refuse(400, "BadRequest", "the body is no Llama of %s", groupVersion)
 	}
-	if space := metadata.text("namespace"); space != "" && space != q.namespace || q.name != "" && metadata.text("name") != q.name {
+	if space := metadata.text("namespace"); space != "" && space != q.namespace ||
+		q.name != "" && metadata.text("name") != q.name {
 		return nil, refuse(400, "BadRequest", "the name or namespace in the body is not that in the path")
 	}
 	clean := object{"apiVersion": groupVersion, "kind": "Llama", "metadata": metadata, "spec": object{}}
@@ -88,7 +89,8 @@ func (f *farm) remove(q *request, options, llama object) error {
 	metadata := llama.at("metadata")
 	for _, field := range []string{"uid", "resourceVersion"} {
 		if wanted := options.at("preconditions").text(field); wanted != "" && wanted != metadata.text(field) {
-			return refuse(409, "Conflict", "precondition failed: %s is %s", field, metadata.text(field)).about(q.resource, metadata.text("name"))
+			return refuse(409, "Conflict", "precondition failed: %s is %s", field, metadata.text(field)).
+				about(q.resource, metadata.text("name"))
 		}
 	}
 	if !q.wet(options) {
@@ -208,7 +210,8 @@ func (f *farm) change(w http.ResponseWriter, q *request, body object) error {
 	before, after := old.at("metadata"), llama.at("metadata")
 	for _, field := range []string{"resourceVersion", "uid"} {
 		if wanted := after.text(field); wanted != "" && wanted != before.text(field) {
-			return refuse(409, "Conflict", "llamas %q: the object has been modified: %s is %s", q.name, field, before.text(field)).about("llamas", q.name)
+			return refuse(409, "Conflict", "llamas %q: the object has been modified: %s is %s",
+				q.name, field, before.text(field)).about("llamas", q.name)
 		}
 	}
 	for _, field := range []string{"uid", "creationTimestamp", "resourceVersion"} {

@@ -36,8 +36,12 @@ func run(name string, speed float64, stored bool) error {
 		return err
 	}
 	o := terminal.Options{
-		Commands: terminal.Commands{Hint: "make hint-2", Read: "make read-2", Grade: "make lab-2", Torture: "make torture-2", Next: "make lab-3"},
-		File:     "out/02-reconciler/report.json", Page: "out/02-reconciler/report.html", OperatorLog: "out/02-reconciler/operator.log",
+		Commands: terminal.Commands{
+			Hint: "make hint-2", Read: "make read-2", Grade: "make lab-2",
+			Torture: "make torture-2", Next: "make lab-3",
+		},
+		File: "out/02-reconciler/report.json", Page: "out/02-reconciler/report.html",
+		OperatorLog: "out/02-reconciler/operator.log",
 	}
 	if stored {
 		return terminal.Render(os.Stdout, r, o)
@@ -49,7 +53,9 @@ func run(name string, speed float64, stored bool) error {
 		steps.Go(func() {
 			live.StepStarted(step.Name)
 			pass(step.Seconds)
-			note := map[string]string{"cluster": "Kubernetes " + r.Environment.Kubernetes, "build": r.Submission.Module}[step.Name]
+			note := map[string]string{
+				"cluster": "Kubernetes " + r.Environment.Kubernetes, "build": r.Submission.Module,
+			}[step.Name]
 			live.StepDone(step.Name, time.Duration(step.Seconds*float64(time.Second)), note)
 		})
 	}

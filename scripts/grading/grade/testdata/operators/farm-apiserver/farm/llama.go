@@ -89,7 +89,8 @@ func Install(scheme *runtime.Scheme) {
 	metav1.AddToGroupVersion(scheme, Version)
 	unversioned := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, unversioned)
-	scheme.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	scheme.AddUnversionedTypes(unversioned,
+		&metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	if err := scheme.SetVersionPriority(Version); err != nil {
 		panic(err)
 	}
@@ -98,7 +99,9 @@ func Install(scheme *runtime.Scheme) {
 // Definitions are the schemas of the types.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	const path = "com.example.farm.v1alpha."
-	object := func(about string, required []string, properties map[string]spec.Schema, needs ...string) common.OpenAPIDefinition {
+	object := func(
+		about string, required []string, properties map[string]spec.Schema, needs ...string,
+	) common.OpenAPIDefinition {
 		return common.OpenAPIDefinition{Dependencies: needs, Schema: spec.Schema{SchemaProps: spec.SchemaProps{
 			Type: []string{"object"}, Description: about, Required: required, Properties: properties,
 		}}}
@@ -118,8 +121,10 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 			"metadata": reference(meta, "Standard metadata."), "spec": reference(path+"LlamaSpec", "What it is like."),
 		}, meta, path+"LlamaSpec"),
 		path + "LlamaList": object("LlamaList is a list of llamas.", []string{"items"}, map[string]spec.Schema{
-			"apiVersion": text("Group and version."), "kind": text("The kind."), "metadata": reference(listMeta, "Standard metadata."),
-			"items": *spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(path + "Llama")}}).WithDescription("The llamas."),
+			"apiVersion": text("Group and version."), "kind": text("The kind."),
+			"metadata": reference(listMeta, "Standard metadata."),
+			"items": *spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(path + "Llama")}}).
+				WithDescription("The llamas."),
 		}, listMeta, path+"Llama"),
 	}
 }
@@ -186,7 +191,8 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (rest
 		SingularQualifiedResource: schema.GroupResource{Group: Group, Resource: "llama"},
 		CreateStrategy:            rules, UpdateStrategy: rules, DeleteStrategy: rules, TableConvertor: columns{},
 	}
-	return llamaStorage{store}, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options, AttrFunc: attributes})
+	return llamaStorage{store},
+		store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options, AttrFunc: attributes})
 }
 
 // Begin puts two llamas into an empty farm.
@@ -199,8 +205,13 @@ func Begin(ctx context.Context, llamas rest.StandardStorage) error {
 		namespace, name string
 		weight, height  float64
 	}{{"default", "carla", 130.5, 1.1}, {"farm", "pedro", 0.1, 0.3}} {
-		llama := &Llama{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}, Spec: LlamaSpec{Weight: &l.weight, Height: &l.height}}
-		if _, err := llamas.Create(request.WithNamespace(ctx, l.namespace), llama, nil, &metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		llama := &Llama{
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name},
+			Spec:       LlamaSpec{Weight: &l.weight, Height: &l.height},
+		}
+		if _, err := llamas.Create(
+			request.WithNamespace(ctx, l.namespace), llama, nil, &metav1.CreateOptions{},
+		); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %s: %w", l.name, err)
 		}
 	}

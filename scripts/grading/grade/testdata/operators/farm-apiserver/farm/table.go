@@ -18,7 +18,10 @@ type columns struct{}
 // ConvertToTable implements rest.TableConvertor.
 func (columns) ConvertToTable(_ context.Context, o, _ runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string", Format: "name"}, {Name: "Weight", Type: "number"}, {Name: "Height", Type: "number"}, {Name: "Age", Type: "string"},
+		{Name: "Name", Type: "string", Format: "name"},
+		{Name: "Weight", Type: "number"},
+		{Name: "Height", Type: "number"},
+		{Name: "Age", Type: "string"},
 	}}
 	var llamas []Llama
 	switch found := o.(type) {
