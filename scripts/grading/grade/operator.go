@@ -276,8 +276,7 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 				return overload
 			}
 			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connections "+
-				"on its port: "+
-				"does main listen on the port of its flag --%s?", patience, submission.SecurePortFlag)}
+				"on its port: does main listen on the port of its flag --%s?", patience, submission.SecurePortFlag)}
 		}
 		return err
 	case v := <-o.gone:

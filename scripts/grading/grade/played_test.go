@@ -124,8 +124,8 @@ func labels(ctx context.Context, t *testing.T, c *check.Check) {
 // client that is refused a streamed list requests a plain one.
 func watches(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
-	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second,
-		c.Audit.Changed, func() (string, bool) {
+	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second, c.Audit.Changed,
+		func() (string, bool) {
 			answers := map[string]int{}
 			for _, event := range c.Audit.Since(0, c.ByOperator().And(startsWork)) {
 				answers[event.Resource] = event.Code

@@ -61,8 +61,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	switch {
 	case ended == "":
 		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything "+
-			"at the API server: "+
-			"does main start the manager, and is the controller set up with it?", patience)}
+			"at the API server: does main start the manager, and is the controller set up with it?", patience)}
 	case commands.MatchString(output):
 		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager " +
 			"(args: [start]), or let the program start without a command"

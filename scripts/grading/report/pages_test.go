@@ -23,9 +23,8 @@ import (
 
 // attack is text of a submission that a browser or a forge might take for markup.
 const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> " +
-	"![x](https://evil.example/x.png) " +
-	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example " +
-	"{{.Seed}} \"'><b onmouseover=pwned=1>"
+	"![x](https://evil.example/x.png) [a](javascript:pwned=1) <!-- ```` ``` ` | a | " +
+	"https://evil.example www.evil.example {{.Seed}} \"'><b onmouseover=pwned=1>"
 
 // hostile returns a report in which the submission controls as much as it can.
 func hostile() report.Report {
