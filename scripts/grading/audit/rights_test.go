@@ -27,7 +27,7 @@ func TestSpareRights(t *testing.T) {
 	}{
 		{"used right", Rules{"": {rule(group, "icecreams", "delete")}}, []Event{did("delete", group, "icecreams", "")}, nil},
 		{
-			"what is not",
+			"unused right",
 			Rules{"": {rule("", "secrets", "get", "list")}},
 			[]Event{did("get", "", "configmaps", "")},
 			[]string{"secrets (get, list)"},
@@ -39,16 +39,22 @@ func TestSpareRights(t *testing.T) {
 			[]string{"icecreams.demo.lva.io (update)"},
 		},
 		{
-			"get beside list and watch", Rules{"": {rule("", "pods", "get", "list", "watch")}},
-			[]Event{did("watch", "", "pods", "")}, nil,
+			"get beside list and watch",
+			Rules{"": {rule("", "pods", "get", "list", "watch")}},
+			[]Event{did("watch", "", "pods", "")},
+			nil,
 		},
 		{
-			"list beside get", Rules{"": {rule("", "pods", "get", "list")}},
-			[]Event{did("get", "", "pods", "")}, []string{"pods (list)"},
+			"list beside get",
+			Rules{"": {rule("", "pods", "get", "list")}},
+			[]Event{did("get", "", "pods", "")},
+			[]string{"pods (list)"},
 		},
 		{
-			"patch beside update", Rules{"": {rule("", "pods", "update", "patch")}},
-			[]Event{did("update", "", "pods", "")}, nil,
+			"patch beside update",
+			Rules{"": {rule("", "pods", "update", "patch")}},
+			[]Event{did("update", "", "pods", "")},
+			nil,
 		},
 		{
 			"delete beside update",
@@ -77,13 +83,13 @@ func TestSpareRights(t *testing.T) {
 		{"right needed in other situations", Rules{"": {rule(group, "needed", "get")}}, nil, nil},
 		{"wildcard verb of a needed right", Rules{"": {rule(group, "needed", "*")}}, nil, []string{"needed.demo.lva.io (*)"}},
 		{
-			"what is used in another namespace",
+			"right used in another namespace",
 			Rules{"kitchen": {rule("", "pods", "delete")}, "shop": {rule("", "pods", "delete")}},
 			[]Event{did("delete", "", "pods", "")},
 			[]string{"pods in kitchen (delete)"},
 		},
 		{
-			"what was forbidden",
+			"forbidden request",
 			Rules{"": {rule("", "pods", "delete")}},
 			[]Event{{Verb: "delete", Resource: "pods", Code: 403, Message: "cannot delete"}},
 			[]string{"pods (delete)"},

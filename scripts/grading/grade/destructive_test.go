@@ -42,7 +42,7 @@ func TestDestructiveOperatorFailsChecks(t *testing.T) {
 				t.Fatalf("outcome is %s with %d points: %s", got.Outcome, got.Score, got.Reason)
 			}
 			first := got.Explained()
-			match(t, "what was observed", first.Observed, test.observed)
+			match(t, "the observation", first.Observed, test.observed)
 			if test.evidence == "" {
 				return
 			}

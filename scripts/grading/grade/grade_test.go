@@ -260,7 +260,7 @@ func TestSubmissions(t *testing.T) {
 			if first := got.Explained(); first != nil {
 				failed = first.ID
 				if test.observed != "" {
-					match(t, "what was observed", first.Observed, test.observed)
+					match(t, "the observation", first.Observed, test.observed)
 				}
 				if test.evidence != "" {
 					match(t, "the evidence", strings.Join(first.Evidence, "\n"), test.evidence)

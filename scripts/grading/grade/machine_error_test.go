@@ -47,7 +47,7 @@ func TestMachineFailureIsNotAVerdict(t *testing.T) {
 			},
 		},
 		{
-			"Go is gone", "base", `^Go is not installed or not on PATH: install it`,
+			"Go is not installed", "base", `^Go is not installed or not on PATH: install it`,
 			func(t *testing.T, _ *Options) {
 				t.Helper()
 				t.Setenv("PATH", t.TempDir())

@@ -129,7 +129,7 @@ func TestDoubtAfterStall(t *testing.T) {
 			t.Errorf("%s: doubted %t, want %t: %v", test.name, doubted, test.doubted, got)
 		}
 		if !test.doubted && !errors.Is(got, test.err) {
-			t.Errorf("%s: doubt(%v) = %v", test.name, test.err, got)
+			t.Errorf("%s: reconsider(%v) = %v", test.name, test.err, got)
 		}
 		if test.doubted && !strings.HasPrefix(v.reason, reason) {
 			t.Errorf("%s: reason is %q", test.name, v.reason)

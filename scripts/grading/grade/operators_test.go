@@ -41,7 +41,7 @@ func (want verdicts) compare(t *testing.T, got *report.Report) {
 			t.Errorf("%s %s: %s %s", check.ID, check.Status, check.Observed, check.Reason)
 		case must:
 			found++
-			match(t, "what was observed of "+check.ID, check.Observed, expression)
+			match(t, "the observation of "+check.ID, check.Observed, expression)
 			if len(check.Evidence) == 0 {
 				t.Errorf("%s has no evidence", check.ID)
 			}
@@ -382,7 +382,7 @@ func TestPublishedOperators(t *testing.T) {
 				if failed != test.failed {
 					t.Errorf("explained check is %q, want %q", failed, test.failed)
 				}
-				match(t, "what was observed", observed, test.observed)
+				match(t, "the observation", observed, test.observed)
 				if len(got.Notices) != len(test.notices) {
 					t.Errorf("notices are %q, want %d", got.Notices, len(test.notices))
 				}

@@ -189,7 +189,7 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	err := c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: "earthquake", Class: faults.Write, At: 1}}})
 	if err == nil || !strings.Contains(err.Error(), `there is no fault of kind "earthquake"`) {
-		c.Fail(t, "what can't go wrong is refused", fmt.Sprint(err))
+		c.Fail(t, "an unknown kind of fault is refused", fmt.Sprint(err))
 	}
 	c.OK(t, "arming", c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{
 		{Kind: faults.Conflict, Class: faults.Write, At: 1}, {Kind: faults.KillAfter, Class: faults.Write, At: 2},

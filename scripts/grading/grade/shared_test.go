@@ -188,9 +188,9 @@ func (e *sharedCluster) testRestored(t *testing.T) {
 	t.Helper()
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	e.make(t, namespaces, map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "visitor"},
 	})
-	before := e.settled(t, "serviceaccounts somebody/default", "configmaps somebody/kube-root-ca.crt")
+	before := e.settled(t, "serviceaccounts visitor/default", "configmaps visitor/kube-root-ca.crt")
 	// This lab uses everything: an operator that is killed, a service, a script, and objects that are slow to delete.
 	result := grade(t.Context(), t, e.options(t, "3"))
 	wantFull(t, result)

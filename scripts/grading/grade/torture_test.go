@@ -169,8 +169,8 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			if failure == nil || failure.Schedule.String() != test.schedule || trials.Tried != test.tried {
 				t.Fatalf("%d schedules were tried, the failure is %+v, with the progress %q", trials.Tried, failure, progress)
 			}
-			match(t, "what was expected", failure.Expected, test.expected)
-			match(t, "what was observed", failure.Observed, test.observed)
+			match(t, "the expectation", failure.Expected, test.expected)
+			match(t, "the observation", failure.Observed, test.observed)
 			match(t, "the evidence", strings.Join(failure.Evidence, "\n"), test.evidence)
 			var timeline []string
 			for _, entry := range failure.Timeline {

@@ -247,7 +247,7 @@ func (r *reader) add(p Panic) {
 	r.panics[key] = &p
 }
 
-// recoveredError matches the error that controller-runtime makes of a recovered panic.
+// recoveredError matches the error that controller-runtime returns for a recovered panic.
 var recoveredError = regexp.MustCompile(`^panic: (.*) \[recovered\]$`)
 
 // failed processes an error that a reconciler has returned.

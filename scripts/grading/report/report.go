@@ -182,7 +182,7 @@ type Check struct {
 	// Expected and Observed belong to a failed check.
 	Expected string `json:"expected,omitempty"`
 	Observed string `json:"observed,omitempty"`
-	// Evidence are the facts behind it, one per line: panics and errors from the operator's log, and its requests.
+	// Evidence explains the result, one fact per line: panics and errors from the operator's log, and its requests.
 	Evidence []string `json:"evidence,omitempty"`
 	// Measurements are figures that the check took, in its order. No points depend on them.
 	Measurements []Measurement `json:"measurements,omitempty"`

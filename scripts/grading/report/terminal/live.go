@@ -29,7 +29,7 @@ type Live struct {
 	anyCheck    bool
 	anyStep     bool
 	closed      bool
-	stopSpinner func() // ends the spinner
+	stopSpinner func()
 	options     Options
 	remaining   int // how many checks have not ended
 }

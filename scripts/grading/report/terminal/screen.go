@@ -24,7 +24,7 @@ type Screen struct {
 	Unicode bool
 }
 
-// Detect looks at a writer and the environment: NO_COLOR (no-color.org), TERM, and the locale.
+// Detect examines a writer and the environment: NO_COLOR (no-color.org), TERM, and the locale.
 func Detect(w io.Writer, getenv func(string) string) Screen {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

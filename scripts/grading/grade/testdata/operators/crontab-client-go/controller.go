@@ -22,7 +22,7 @@ import (
 
 var cronTabs = schema.GroupVersionResource{Group: "stable.example.com", Version: "v1", Resource: "crontabs"}
 
-// Controller writes into a CronTab's status when it was looked at.
+// Controller writes into a CronTab's status when it was last checked.
 type Controller struct {
 	client dynamic.NamespaceableResourceInterface
 	lister cache.GenericLister
@@ -30,7 +30,7 @@ type Controller struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 }
 
-// NewController returns a controller that the informer tells of changes.
+// NewController returns a controller that gets changes from the informer.
 func NewController(client dynamic.NamespaceableResourceInterface, informer informers.GenericInformer) *Controller {
 	c := &Controller{
 		client: client, lister: informer.Lister(), synced: informer.Informer().HasSynced,

@@ -17,7 +17,7 @@ func (q *request) wants(kind string) bool {
 
 func (q *request) show(w http.ResponseWriter, code int, o object) { answer(w, code, q.form(o)) }
 
-// form is an object, or a list, in the form for which the client asked.
+// form returns an object, or a list, in the form that the client requested.
 func (q *request) form(o object) object {
 	items, list := o["items"].([]object)
 	if !list {
@@ -114,7 +114,7 @@ func farmPod(pod object) object {
 	}
 }
 
-// farmPods answers with the cluster's Pods, to those who may have them.
+// farmPods answers with the cluster's Pods if the user may read them.
 func (f *farm) farmPods(w http.ResponseWriter, q *request) error {
 	pod, ok := strings.CutPrefix(q.name, "farm-")
 	if q.name != "" && !ok {
@@ -179,7 +179,7 @@ func (f *farm) farmPods(w http.ResponseWriter, q *request) error {
 	return nil
 }
 
-// documents are what is the same for everybody.
+// documents are the answers that do not depend on the request.
 var documents = func() map[string]json.RawMessage {
 	one := `{"groupVersion":"` + groupVersion + `","version":"` + version + `"}`
 	g := `"name":"` + group + `","versions":[` + one + `],"preferredVersion":` + one

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// cluster is the way to the Kubernetes API server.
+// cluster is a client of the Kubernetes API server.
 type cluster struct {
 	base      string
 	token     string
@@ -36,7 +36,7 @@ type cluster struct {
 	asked time.Time
 }
 
-// frontProxy is who may tell us of others who they are.
+// frontProxy identifies the proxy that may name the users of requests.
 type frontProxy struct {
 	authority *x509.CertPool
 	names     []string
@@ -53,7 +53,7 @@ func field(content []byte, name string) string {
 	return string(found[1])
 }
 
-// material is what a kubeconfig has of a certificate or key: in it, or in a file.
+// material returns a certificate or key of a kubeconfig, which contains it or names its file.
 func material(content []byte, name string) ([]byte, error) {
 	if inline := field(content, name+"-data"); inline != "" {
 		return base64.StdEncoding.DecodeString(inline)
@@ -170,14 +170,14 @@ func (c *cluster) whoMayVouch(ctx context.Context) (*frontProxy, error) {
 	return front, nil
 }
 
-// user is who asks.
+// user is the user who sent a request.
 type user struct {
 	name   string
 	groups []string
 	extra  map[string][]string
 }
 
-// who finds out who sent a request. The error says why nobody is believed.
+// who returns the user who sent a request. The error explains why the request is not trusted.
 func (c *cluster) who(r *http.Request) (*user, error) {
 	if len(r.TLS.PeerCertificates) == 0 {
 		return nil, errors.New("no client certificate")

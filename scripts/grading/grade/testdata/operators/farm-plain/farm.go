@@ -66,7 +66,7 @@ func answer(w http.ResponseWriter, code int, o any) {
 	_, _ = w.Write(append(encode(o), '\n'))
 }
 
-// request is what is asked of a resource.
+// request is a request for a resource.
 type request struct {
 	*http.Request
 	user                      *user
@@ -186,7 +186,7 @@ func (f *farm) allow(q *request, group, resource, name string) error {
 	return nil
 }
 
-// count lets a user have a hundred watches.
+// count counts a watch of a user, who may have a hundred.
 func (f *farm) count(name string) (func(), error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -207,7 +207,7 @@ var (
 	labelTerm = regexp.MustCompile(`^(!?)([^\s!=(),]+)\s*(?:(=|==|!=)\s*([^\s!=(),]*)|(in|notin)\s*\(([^()]*)\))?$`)
 )
 
-// terms splits a selector at the commas that are in no parentheses.
+// terms splits a selector at the commas outside of parentheses.
 func terms(selector string) []string {
 	var found []string
 	depth, from := 0, 0
@@ -227,7 +227,7 @@ func terms(selector string) []string {
 	return found
 }
 
-// selector makes of a request which objects it is about.
+// selector returns a function that selects the objects of a request.
 func (q *request) selector() (func(object) bool, error) {
 	var tests []func(object) bool
 	for _, term := range terms(q.URL.Query().Get("labelSelector")) {
@@ -342,7 +342,7 @@ func (q *request) stream(w http.ResponseWriter) func(kind string, o object) erro
 	}
 }
 
-// limited is the time that a watch has.
+// limited returns a context that ends with the time limit of a watch.
 func (f *farm) limited(q *request) (context.Context, context.CancelFunc) {
 	seconds, err := strconv.Atoi(q.URL.Query().Get("timeoutSeconds"))
 	if err != nil || seconds <= 0 {

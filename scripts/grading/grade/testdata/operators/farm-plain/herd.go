@@ -37,7 +37,7 @@ func encode(o any) []byte {
 	return content
 }
 
-// at is the object in a field; empty if there is none.
+// at returns the object in a field. It is empty if there is none.
 func (o object) at(name string) object {
 	switch found := o[name].(type) {
 	case object:
@@ -58,7 +58,8 @@ func (o object) copy() object {
 	return c
 }
 
-// change is a line of the file. Object is what there is after it, or what was deleted, and Before what there was.
+// change is a line of the file. Object is the llama after the change, or the deleted one, and Before the llama before
+// the change.
 type change struct {
 	Version int64  `json:"version"`
 	Type    string `json:"type"`
@@ -69,7 +70,7 @@ type change struct {
 // kept is how many changes are remembered for watches.
 const kept = 300
 
-// herd is the store: a file to which each change is appended before anybody is told of it.
+// herd is the store: a file to which each change is appended before a client sees it.
 type herd struct {
 	mutex   sync.Mutex
 	file    *os.File
@@ -120,7 +121,7 @@ func key(o object) string {
 	return o.at("metadata").text("namespace") + "/" + o.at("metadata").text("name")
 }
 
-// take remembers a change.
+// take applies a change.
 func (h *herd) take(c change) {
 	h.version = c.Version
 	if c.Type == "DELETED" {
@@ -133,7 +134,8 @@ func (h *herd) take(c change) {
 	}
 }
 
-// put writes a change to the disk, and then tells of it. It gives the object its version. The caller has the mutex.
+// put writes a change to the disk, and then publishes it. It sets the version of the object. The caller holds the
+// mutex.
 func (h *herd) put(kind string, o object) error {
 	next := h.version + 1
 	o.at("metadata")["resourceVersion"] = strconv.FormatInt(next, 10)
@@ -158,7 +160,7 @@ func (h *herd) put(kind string, o object) error {
 	return nil
 }
 
-// at is what there was at a version, and whether that is still known. The caller has the mutex.
+// at returns the llamas at a version, and whether they are still known. The caller holds the mutex.
 func (h *herd) at(version int64) (map[string]object, bool) {
 	if version > h.version || len(h.changes) > 0 && version < h.changes[0].Version-1 {
 		return nil, false
@@ -180,7 +182,8 @@ func (h *herd) at(version int64) (map[string]object, bool) {
 	return then, true
 }
 
-// after are the changes since a version, whether they are all known, and what is closed at the next one.
+// after returns the changes since a version, whether all of them are known, and a channel that is closed at the next
+// change.
 func (h *herd) after(version int64) ([]change, bool, <-chan struct{}) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -194,7 +197,7 @@ func (h *herd) after(version int64) ([]change, bool, <-chan struct{}) {
 	return slices.Clone(h.changes[from:]), true, h.news
 }
 
-// born gives an object what every new one gets.
+// born sets the fields that every new object gets.
 func born(o object) {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
@@ -203,7 +206,7 @@ func born(o object) {
 	o.at("metadata")["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
 }
 
-// begin is the herd of an empty farm.
+// begin puts the first llamas into an empty farm.
 func (h *herd) begin() error {
 	for _, l := range []struct{ namespace, name, weight, height string }{
 		{"default", "carla", "130.5", "1.1"}, {"farm", "pedro", "0.1", "0.3"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command plainfarm serves llamas by HTTP and JSON. It knows nothing of Kubernetes' libraries: objects are maps, and
-// what it says was read off the wire.
+// Command plainfarm serves llamas by HTTP and JSON. It uses no library of Kubernetes: objects are maps, and its
+// answers imitate those of an API server.
 package main
 
 import (

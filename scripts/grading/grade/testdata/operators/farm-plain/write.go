@@ -34,7 +34,7 @@ func (q *request) body() (object, error) {
 	return o, nil
 }
 
-// llama makes of a body what may be stored.
+// llama checks a body and returns the llama to store.
 func (q *request) llama(o object) (object, error) {
 	metadata, spec := o.at("metadata"), o.at("spec")
 	if o.text("kind") != "Llama" || o.text("apiVersion") != groupVersion {
@@ -79,12 +79,12 @@ func (q *request) llama(o object) (object, error) {
 	return clean, nil
 }
 
-// wet is whether a request may change anything.
+// wet reports whether a request is not a dry run.
 func (q *request) wet(options object) bool {
 	return len(q.URL.Query()["dryRun"]) == 0 && options["dryRun"] == nil
 }
 
-// remove removes a llama, if it is the one that the client means.
+// remove removes a llama if it meets the client's preconditions.
 func (f *farm) remove(q *request, options, llama object) error {
 	metadata := llama.at("metadata")
 	for _, field := range []string{"uid", "resourceVersion"} {

@@ -40,7 +40,7 @@ type Llama struct {
 	Spec LlamaSpec `json:"spec"`
 }
 
-// LlamaSpec is what a llama is like.
+// LlamaSpec describes a llama.
 type LlamaSpec struct {
 	Weight *float64 `json:"weight"` // kilograms
 	Height *float64 `json:"height"` // metres
@@ -173,12 +173,12 @@ func attributes(o runtime.Object) (labels.Set, fields.Set, error) {
 	return llama.Labels, generic.ObjectMetaFieldsSet(&llama.ObjectMeta, true), nil
 }
 
-// llamaStorage adds what kubectl may call llamas.
+// llamaStorage adds the names by which kubectl knows llamas.
 type llamaStorage struct{ *registry.Store }
 
 func (llamaStorage) ShortNames() []string { return []string{"ll"} }
 
-// NewStorage makes the storage of llamas.
+// NewStorage returns the storage of llamas.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (rest.StandardStorage, error) {
 	rules := strategy{scheme, names.SimpleNameGenerator}
 	store := &registry.Store{
