@@ -177,7 +177,7 @@ func read(answer *http.Response) ([]byte, error) {
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
-		return nil, nil //nolint:nilerr // what can't be read is handed on as it is, and recorded without its body
+		return nil, nil //nolint:nilerr // unreadable content is passed on unchanged, and recorded without its body
 	}
 	content, err := io.ReadAll(io.LimitReader(unpacked, bodyLimit+1))
 	if err != nil {
