@@ -22,8 +22,10 @@ import (
 func columns() types.Feature {
 	return features.New("print columns").
 		Assess("SoldOut, ToppingsCount and Age", check.Assess(assess(func(v visit) {
-			const expected = "`kubectl get icecreams` has the columns SoldOut and ToppingsCount, with the values of the status, and Age"
-			created, err := v.icecreams.Create(v.ctx, icecream.New("sundae", []string{"vanilla"}, []string{"cream"}), metav1.CreateOptions{})
+			const expected = "`kubectl get icecreams` has the columns SoldOut and ToppingsCount, " +
+				"with the values of the status, and Age"
+			created, err := v.icecreams.Create(v.ctx,
+				icecream.New("sundae", []string{"vanilla"}, []string{"cream"}), metav1.CreateOptions{})
 			v.OK(v.t, "creating an icecream", err)
 			created.Object["status"] = map[string]any{"soldOut": true, "toppingsCount": int64(1)}
 			_, statusErr := v.icecreams.UpdateStatus(v.ctx, created, metav1.UpdateOptions{})
@@ -39,7 +41,9 @@ func columns() types.Feature {
 				{"ToppingsCount", "integer", "1"},
 				{"Age", "date", ""},
 			} {
-				at := slices.IndexFunc(table.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool { return d.Name == want.name })
+				at := slices.IndexFunc(table.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool {
+					return d.Name == want.name
+				})
 				if at < 0 {
 					wrong = append(wrong, "the table has no column "+want.name)
 					continue

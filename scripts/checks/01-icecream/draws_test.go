@@ -110,7 +110,9 @@ func (v visit) send(ctx context.Context, w wish) (*unstructured.Unstructured, er
 }
 
 // judge sends a wish and returns the observation. An error is internal: no answer came from the API server.
-func (v visit) judge(ctx context.Context, w wish, judge func(*unstructured.Unstructured, error) string) (string, error) {
+func (v visit) judge(
+	ctx context.Context, w wish, judge func(*unstructured.Unstructured, error) string,
+) (string, error) {
 	object, err := v.send(ctx, w)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		return "", fmt.Errorf("sending a request to the API server: %w", err)
@@ -119,7 +121,9 @@ func (v visit) judge(ctx context.Context, w wish, judge func(*unstructured.Unstr
 }
 
 // hold fails unless a property holds for all wishes that the seed of the run draws.
-func (v visit) hold(expected string, count int, draws func(*rand.Rand, int) wish, try func(context.Context, wish) (string, error)) {
+func (v visit) hold(
+	expected string, count int, draws func(*rand.Rand, int) wish, try func(context.Context, wish) (string, error),
+) {
 	v.t.Helper()
 	property := draw.Property[wish]{Name: v.ID, Count: count, Draw: draws, Try: try, Smaller: wish.smaller}
 	found, err := property.Searches(v.ctx, v.Seed, v.Stories)
@@ -165,7 +169,8 @@ type ruleCheck struct {
 // message.
 var (
 	toppingsMaxRule = ruleCheck{
-		order.ToppingsMax, "every icecream with more than three toppings is rejected, and the message says that there are at most three",
+		order.ToppingsMax, "every icecream with more than three toppings is rejected, " +
+			"and the message says that there are at most three",
 		regexp.MustCompile(`(?i)topping`), regexp.MustCompile(`(?i)\b(3|three)\b|(fewer|less) than (4|four)\b`),
 	}
 	toppingsUniqueRule = ruleCheck{

@@ -65,11 +65,13 @@ func flavourRequired() e2e.Feature {
 			"an icecream with an empty list of flavours is rejected, and the message says that one is needed",
 			order.Spec{Flavour: []string{}, Topping: cream}))).
 		Assess("no list at all is rejected", check.Assess(rejects(flavourRequiredRule,
-			"an icecream without spec.flavour is rejected, and the message says that it is required", order.Spec{Topping: cream}))).
+			"an icecream without spec.flavour is rejected, and the message says that it is required",
+			order.Spec{Topping: cream}))).
 		Assess("null is rejected", check.Assess(assess(func(v visit) {
 			wrong := order.Order{Name: "wrong", Spec: order.Spec{Topping: cream}}.Object()
 			wrong.Object["spec"].(map[string]any)["flavour"] = nil
-			v.rejects(flavourRequiredRule, "an icecream whose spec.flavour is null is rejected, and the message says that it is required", wrong)
+			v.rejects(flavourRequiredRule,
+				"an icecream whose spec.flavour is null is rejected, and the message says that it is required", wrong)
 		}))).
 		Assess("no spec at all is rejected", check.Assess(rejects(flavourRequiredRule,
 			"an icecream without spec is rejected, and the message says that it is required", order.Spec{Absent: true}))).
@@ -101,7 +103,8 @@ func (v visit) rejects(l ruleCheck, expected string, wrong *unstructured.Unstruc
 }
 
 func statusSubresource() e2e.Feature {
-	const expected = "the status is a subresource: it is written through /status only, and keeps soldOut, toppingsCount and conditions"
+	const expected = "the status is a subresource: it is written through /status only, " +
+		"and keeps soldOut, toppingsCount and conditions"
 	return features.New("status is a subresource").
 		Assess("a write of the object leaves the status alone", check.Assess(assess(func(v visit) {
 			object := icecream.New("sundae", []string{"vanilla"}, []string{"cream"})
@@ -135,7 +138,8 @@ func statusSubresource() e2e.Feature {
 			}
 		}))).
 		Assess("a status has one condition of each type", check.Assess(assess(func(v visit) {
-			const expected = "a status with two conditions of the type Ready is rejected: conditions are a map, whose key is the type"
+			const expected = "a status with two conditions of the type Ready is rejected: " +
+				"conditions are a map, whose key is the type"
 			object, err := v.icecreams.Get(v.ctx, "sundae", metav1.GetOptions{})
 			v.OK(v.t, "reading the icecream", err)
 			twice := []any{condition("Ready", "True"), condition("Ready", "False")}
@@ -166,7 +170,13 @@ func statusSubresource() e2e.Feature {
 
 // condition returns a condition for an object's status.
 func condition(kind, status string) map[string]any {
-	return map[string]any{"type": kind, "status": status, "reason": "Scooped", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+	return map[string]any{
+		"type":               kind,
+		"status":             status,
+		"reason":             "Scooped",
+		"message":            "",
+		"lastTransitionTime": "2026-01-01T00:00:00Z",
+	}
 }
 
 // empty reports whether a status has no content. Defaults may have made it an object.

@@ -175,7 +175,8 @@ func (v visit) observe(expected string, twice bool, judge func(o observation, st
 	v.OK(v.t, "trying statuses that are drawn at random", err)
 	if found != nil {
 		v.Fail(v.t, expected, found.Observed,
-			fmt.Sprintf("kubectl patch icecream sundae --subresource=status --type=merge --dry-run=server -p '%s'", found.Case.patch()))
+			fmt.Sprintf("kubectl patch icecream sundae --subresource=status --type=merge --dry-run=server -p '%s'",
+				found.Case.patch()))
 	}
 }
 
@@ -201,7 +202,8 @@ func keepsAll(v visit) {
 
 // rejectsDuplicateTypes is the step in which a type occurs twice, anywhere in the list.
 func rejectsDuplicateTypes(v visit) {
-	v.observe("every status with two conditions of one type is rejected, wherever they stand and whatever else they say", true,
+	v.observe("every status with two conditions of one type is rejected, "+
+		"wherever they stand and whatever else they say", true,
 		func(o observation, _ any, err error) string {
 			switch {
 			case err == nil:

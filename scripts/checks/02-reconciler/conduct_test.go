@@ -57,7 +57,9 @@ func settles() types.Feature {
 			v.OK(v.T, "adding a topping", v.Shop.Patch(v.Ctx, "nut-3", `{"spec":{"topping":["cream","nuts"]}}`))
 			v.ToppingsCount("nut-3", 2)
 			v.Settle(v.Ctx, v.T)
-			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool { return e.Name != "nut-3" }))
+			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool {
+				return e.Name != "nut-3"
+			}))
 			if len(writes) > 0 {
 				v.Fail(v.T, "the operator writes nothing for nut-1 and nut-2, of which only a label changed",
 					fmt.Sprintf("it sent %d writes that change nothing", len(writes)), audit.Lines(writes)...)
@@ -80,16 +82,19 @@ func settles() types.Feature {
 			v.AtRest(v.Ctx, v.T)
 			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2", "nut-3")
 		}))).
-		Assess("when it deletes some itself", check.Assess(assess(func(v visit) { v.NoErrorsForDeletions("coconut") }))).Feature()
+		Assess("when it deletes some itself", check.Assess(assess(func(v visit) { v.NoErrorsForDeletions("coconut") }))).
+		Feature()
 }
 
 func statusSubresource() types.Feature {
 	return features.New("the status is written through its subresource").
 		Assess("in the whole run", check.Assess(assess(func(v visit) {
 			resource := icecream.Resource.GroupResource()
-			writes := v.Audit.Since(0, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
-				return e.Verb == "update" || e.Verb == "patch"
-			}))
+			writes := v.Audit.Since(0, v.OperatorRequests().And(
+				audit.On(resource.Group, resource.Resource),
+				func(e audit.Event) bool {
+					return e.Verb == "update" || e.Verb == "patch"
+				}))
 			var wrong, forbidden []audit.Event
 			viaSubresource := false
 			for _, e := range writes {
@@ -106,7 +111,8 @@ func statusSubresource() types.Feature {
 			switch {
 			case len(wrong) > 0:
 				v.Fail(v.T, expected, fmt.Sprintf(
-					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), audit.Lines(wrong)...)
+					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)),
+					audit.Lines(wrong)...)
 			case !viaSubresource && len(forbidden) > 0:
 				v.Fail(v.T, expected,
 					fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+

@@ -84,7 +84,8 @@ func tiesByName() types.Feature {
 					}
 				}
 				if last.Created.Equal(first.Created) {
-					v.Remain("of six icecreams of lemon and six of lime, all made in the same second, the three of each stay whose names sort first: "+
+					v.Remain("of six icecreams of lemon and six of lime, all made in the same second, "+
+						"the three of each stay whose names sort first: "+
 						places.List(slices.Sorted(slices.Values(stay))), stay...)
 					return
 				}
@@ -119,7 +120,8 @@ func twoFlavours() types.Feature {
 			v.Make("z-fig", "fig")
 			v.Hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
 				func(existing []string) bool {
-					return len(existing) == 5 && slices.Contains(existing, "c-plum-fig") && countFlavour(existing, "plum") == story.PerFlavour &&
+					return len(existing) == 5 && slices.Contains(existing, "c-plum-fig") &&
+						countFlavour(existing, "plum") == story.PerFlavour &&
 						countFlavour(existing, "fig") == story.PerFlavour
 				})
 		}))).Feature()

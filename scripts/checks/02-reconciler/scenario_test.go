@@ -45,7 +45,8 @@ func refusals(v visit) {
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		v.RefusedAtFirst(v.Ctx, v.T, refused.kind, refused.class, func() { v.Make(refused.name, "salak") })
-		v.await("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
+		v.await("of four icecreams of salak "+refused.name+" goes, "+
+			"also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.shopHas(true, stay...) })
 	}
 	// When one of three is deleted, the others change. An operator that has dropped the error of a read gets no other

@@ -86,7 +86,8 @@ func (v visit) awaitDeleted(expected string, patience time.Duration, orders ...o
 			case exists && len(out) > 0:
 				return fmt.Sprintf("%s still has %s out of the freezer", o.name, story.List(out)), false
 			case exists:
-				return fmt.Sprintf("%s has returned everything, and is still there: %s", o.name, finalizersOf(now.finalizers)), false
+				return fmt.Sprintf("%s has returned everything, and is still there: %s",
+					o.name, finalizersOf(now.finalizers)), false
 			}
 		}
 		return "they are gone", true
@@ -146,7 +147,8 @@ func (v visit) takenAfter(expected string, o order) {
 func answered(log []faults.Entry, write audit.Event) time.Time {
 	resource := strings.TrimSuffix(write.Resource+"/"+write.Subresource, "/")
 	for _, e := range slices.Backward(log) {
-		if e.Service == faults.API && e.Verb == write.Verb && e.Resource == resource && e.Name == write.Name && !e.Time.After(write.Time) {
+		if e.Service == faults.API && e.Verb == write.Verb &&
+			e.Resource == resource && e.Name == write.Name && !e.Time.After(write.Time) {
 			if at := e.Answered(); !at.IsZero() {
 				return at
 			}
@@ -162,7 +164,8 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 	v.t.Helper()
 	var cut *audit.Event
 	resource := icecream.Resource.GroupResource()
-	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+	for _, e := range v.Audit.Since(0,
+		v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
 		if e.Name != o.name || e.Verb == "delete" {
 			continue
 		}
@@ -178,7 +181,8 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 		case !answer:
 			// An operator that is killed does not wait for the answer. The write may be carried out nevertheless, which the next
 			// answer reveals.
-			if cut == nil && e.Subresource == "" && (e.Code < 300 || e.Code >= 500) && bytes.Contains(e.Request, []byte(finalizer)) {
+			if cut == nil && e.Subresource == "" && (e.Code < 300 || e.Code >= 500) &&
+				bytes.Contains(e.Request, []byte(finalizer)) {
 				cut = &e
 			}
 		case stored.Metadata.UID != o.uid:
@@ -212,7 +216,8 @@ func (v visit) evidence(expected, observed string) []string {
 		return []string{err.Error()}
 	}
 	log = slices.DeleteFunc(log, func(e faults.Entry) bool {
-		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write || e.Resource == "leases" || e.Resource == "events"
+		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write ||
+			e.Resource == "leases" || e.Resource == "events"
 	})
 	if len(log) == 0 {
 		return []string{"the operator has written nothing and has not asked the freezer since this check began"}

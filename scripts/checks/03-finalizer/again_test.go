@@ -32,15 +32,19 @@ func movementID() types.Feature {
 		}
 		v.arm(attempts...)
 		o := v.createIcecream("kumquat", []string{"kumquat"}, "cream")
-		v.has("the ingredients of kumquat are taken, although the freezer refuses the second booking, and at the third the operator is killed",
+		v.has("the ingredients of kumquat are taken, "+
+			"although the freezer refuses the second booking, and at the third the operator is killed",
 			scenarioPatience, o, "flavour kumquat", "topping cream")
 		v.oneID(expected, o, freezer.Out)
 		v.arm(attempts...)
 		v.delete(o)
 		// Other checks report whether everything is returned before kumquat is deleted.
-		v.until("an ingredient of kumquat is returned again after the freezer refused it", scenarioPatience, func() (string, bool) {
+		v.until("an ingredient of kumquat is returned again "+
+			"after the freezer refused it", scenarioPatience, func() (string, bool) {
 			_, exists := v.find(o)
-			again := slices.ContainsFunc(slices.Collect(maps.Values(v.attempts(o, freezer.In))), func(ids []string) bool { return len(ids) > 1 })
+			again := slices.ContainsFunc(slices.Collect(maps.Values(v.attempts(o, freezer.In))), func(ids []string) bool {
+				return len(ids) > 1
+			})
 			return "kumquat is still there, and nothing has been returned twice", !exists || again
 		})
 		v.oneID(expected, o, freezer.In)
@@ -68,7 +72,8 @@ func (v visit) oneID(expected string, o order, direction string) {
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
 		if len(ids) > 1 {
-			v.fail(expected, fmt.Sprintf("of %s, the %s %s was tried under %d ids: %s", o.name, what, direction, len(ids), story.List(ids)))
+			v.fail(expected,
+				fmt.Sprintf("of %s, the %s %s was tried under %d ids: %s", o.name, what, direction, len(ids), story.List(ids)))
 		}
 	}
 }
@@ -92,7 +97,8 @@ func settles() types.Feature {
 		}
 		// A change that matters comes last: when the operator has dealt with it, it has seen the others.
 		v.change(orders[2], `{"spec":{"topping":["cream","nuts"]}}`)
-		v.has("when sumac gets nuts as well, they are taken", patience, orders[2], "flavour sumac", "topping cream", "topping nuts")
+		v.has("when sumac gets nuts as well, they are taken",
+			patience, orders[2], "flavour sumac", "topping cream", "topping nuts")
 		v.Settle(v.ctx, v.t)
 		resource := icecream.Resource.GroupResource()
 		writes := v.Audit.Since(began,

@@ -43,8 +43,8 @@ func oldList(v visit) {
 	v.change(other, `{"spec":{"topping":["nuts"]}}`)
 	v.has("when sapote gets nuts, they are taken", scenarioPatience, other, "flavour sapote", "topping nuts")
 	v.Settle(v.ctx, v.t)
-	const expected = "salak, which was not changed since, still has flavour salak and topping cream out of the freezer, and Settled is " +
-		"True, although the operator was started again and at first saw it without cream"
+	const expected = "salak, which was not changed since, still has flavour salak and topping cream out of the freezer, " +
+		"and Settled is True, although the operator was started again and at first saw it without cream"
 	v.until(expected, patience, func() (string, bool) {
 		now, _ := v.find(o)
 		status := metav1.ConditionUnknown

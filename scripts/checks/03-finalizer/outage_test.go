@@ -49,13 +49,15 @@ func freezerDown() types.Feature {
 		const stays = "while the freezer answers 503, hazelnut stays, and the operator tries again"
 		v.until(stays, patience, func() (string, bool) {
 			if now, exists := v.find(dying); !exists || !now.hasFinalizer() {
-				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
+				v.fail(stays,
+					fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
 			}
 			refused := v.refused()
 			return fmt.Sprintf("it has asked the freezer %d times", len(refused)), triedAgain(refused)
 		})
 		v.disarm()
-		v.awaitDeleted("when the freezer is back, the ingredients of hazelnut go back, and then it is gone", outagePatience, dying)
+		v.awaitDeleted("when the freezer is back, the ingredients of hazelnut go back, and then it is gone",
+			outagePatience, dying)
 		v.has("when the freezer is back, the ingredients of hibiscus are taken, which was made in the meantime",
 			outagePatience, fresh, "flavour hibiscus", "topping cream")
 		v.takenAfter("the finalizer comes before the freezer", fresh)
@@ -64,9 +66,12 @@ func freezerDown() types.Feature {
 		v.has("the ingredients of huckleberry are taken", patience, third, "flavour huckleberry", "topping cream")
 		fourth := v.createIcecream("hackberry", []string{"hackberry"}, "cream")
 		v.has("the ingredients of hackberry are taken", patience, fourth, "flavour hackberry", "topping cream")
-		v.waits("answers questions, and each booking with 503", fresh, faults.Fault{Kind: faults.Unavailable, Class: faults.Write})
-		v.waits("would book, and answers each question with 429", third, faults.Fault{Kind: faults.TooManyRequests, Class: faults.Read})
-		v.waits("answers one booking with 503, and then all", fourth, faults.Fault{Kind: faults.Unavailable, Class: faults.Write, At: 1})
+		v.waits("answers questions, and each booking with 503",
+			fresh, faults.Fault{Kind: faults.Unavailable, Class: faults.Write})
+		v.waits("would book, and answers each question with 429",
+			third, faults.Fault{Kind: faults.TooManyRequests, Class: faults.Read})
+		v.waits("answers one booking with 503, and then all",
+			fourth, faults.Fault{Kind: faults.Unavailable, Class: faults.Write, At: 1})
 	})
 }
 
@@ -89,7 +94,8 @@ func (v visit) waits(failure string, o order, refused faults.Fault) {
 		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !exists || triedAgain(refused)
 	})
 	v.disarm()
-	v.awaitDeleted(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
+	v.awaitDeleted(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name),
+		outagePatience, o)
 }
 
 // An operator backs off if it makes a pause of this length after at most this many attempts. The work queue's doubling
@@ -105,7 +111,8 @@ func backsOff() types.Feature {
 		v.has("the ingredients of ivory are taken", patience, o, "flavour ivory", "topping cream")
 		v.arm(allRequests(faults.Unavailable)...)
 		v.delete(o)
-		expected := fmt.Sprintf("while the freezer answers 503, the operator waits longer and longer: after at most %d attempts for %s or more",
+		expected := fmt.Sprintf("while the freezer answers 503, the operator waits longer and longer: "+
+			"after at most %d attempts for %s or more",
 			mostRetries, pause)
 		v.until(expected, patience, func() (string, bool) {
 			attempts := v.refused()
@@ -136,11 +143,13 @@ func condition() types.Feature {
 		v.settled(patience, "when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
 		v.arm(allRequests(faults.Unavailable)...)
 		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
-		v.settled(patience, "while nuts can't be taken, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
+		v.settled(patience, "while nuts can't be taken, since the freezer answers 503",
+			o, metav1.ConditionFalse, freezerUnavailable)
 		v.disarm()
 		v.settled(outagePatience, "when the freezer is back and nuts are taken", o, metav1.ConditionTrue)
 		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
-			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
+			v.fail("Settled is True only when all that is wanted is out of the freezer",
+				"it is True, and out are only "+story.List(out))
 		}
 		v.exhaustIngredients(o)
 		// A user reads an icecream that is not being deleted.
@@ -162,9 +171,11 @@ func (v visit) exhaustIngredients(o order) {
 		v.move(fmt.Sprintf("banquet-%d", n), freezer.Out, truffle)
 	}
 	v.change(o, `{"spec":{"topping":["cream","nuts","truffle"]}}`)
-	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse, freezerRefused)
+	v.settled(patience, "while no truffle can be taken, since the freezer has none left",
+		o, metav1.ConditionFalse, freezerRefused)
 	v.move("banquet-leftover", freezer.In, truffle)
-	v.has("when a truffle has been returned, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping nuts",
+	v.has("when a truffle has been returned, it is taken", outagePatience, o,
+		"flavour "+o.name, "topping cream", "topping nuts",
 		"topping truffle")
 	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
 }
@@ -207,7 +218,10 @@ func settledIs(status metav1.ConditionStatus, now order, reason ...string) compa
 	if c.ObservedGeneration != 0 {
 		observed = &c.ObservedGeneration
 	}
-	fields := compare.Fields{compare.Is("status", status, &c.Status), compare.Is("observedGeneration", now.generation, observed)}
+	fields := compare.Fields{
+		compare.Is("status", status, &c.Status),
+		compare.Is("observedGeneration", now.generation, observed),
+	}
 	for _, reason := range reason {
 		fields = append(fields, compare.Is("reason", reason, &c.Reason), compare.Given("message", c.Message))
 	}
@@ -224,7 +238,8 @@ func noAnswer() types.Feature {
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.LostAnswer, Class: faults.Write, Service: freezer.Service, At: 1},
 		}}))
-		v.awaitDeleted("when the freezer answers again, the ingredients of kiwi go back, each once, also when an answer is lost on the way",
+		v.awaitDeleted("when the freezer answers again, the ingredients of kiwi go back, "+
+			"each once, also when an answer is lost on the way",
 			outagePatience, o)
 	})
 }
@@ -240,7 +255,9 @@ func (v visit) givesUp(failure string, o order, class faults.Class) {
 	}}))
 	v.delete(o)
 	v.until("when the freezer "+failure+", the operator gives up after at most 2 s", patience, func() (string, bool) {
-		held := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) || e.Class() != class })
+		held := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool {
+			return e.Time.Before(began) || e.Class() != class
+		})
 		if len(held) == 0 {
 			_, exists := v.find(o)
 			return "it has not asked the freezer", !exists
@@ -264,7 +281,7 @@ func killedBetween() types.Feature {
 			faults.Fault{Kind: faults.KillBefore, Class: faults.Write, Service: faults.API, At: 1},
 		)
 		v.delete(o)
-		v.awaitDeleted("the ingredients of lychee go back, each once, although the operator is killed after the first, and again when all are "+
-			"back, before it could write that down; then lychee is gone", scenarioPatience, o)
+		v.awaitDeleted("the ingredients of lychee go back, each once, although the operator is killed after the first, "+
+			"and again when all are back, before it could write that down; then lychee is gone", scenarioPatience, o)
 	})
 }

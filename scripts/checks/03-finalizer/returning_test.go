@@ -29,25 +29,32 @@ func returned() types.Feature {
 	return features.New("ingredients are returned").
 		Assess("what is no longer wanted", check.Assess(assess(func(v visit) {
 			o := v.createIcecream("date", []string{"date"}, "cream", "nuts", "fudge")
-			v.has("the ingredients of date are taken", patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
+			v.has("the ingredients of date are taken",
+				patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
 			v.change(o, `{"spec":{"topping":["cherry"]}}`)
 			v.has("when date gets the topping cherry instead of cream, nuts and fudge, those go back and cherry is taken",
 				patience, o, "flavour date", "topping cherry")
 			v.change(o, `{"spec":{"topping":["cherry","cream"]}}`)
-			v.has("when date gets cream again, cream is taken again", patience, o, "flavour date", "topping cherry", "topping cream")
+			v.has("when date gets cream again, cream is taken again",
+				patience, o, "flavour date", "topping cherry", "topping cream")
 			v.delete(o)
 			v.awaitDeleted("when date is deleted, what it has out goes back, and date is gone", patience, o)
 		}))).
 		Assess("of one that is deleted, however that is asked for", check.Assess(assess(func(v visit) {
-			forced, foreground := v.createIcecream("elder", []string{"elder"}, "cream"), v.createIcecream("fig", []string{"fig"}, "cream")
+			forced, foreground := v.createIcecream("elder", []string{"elder"}, "cream"),
+				v.createIcecream("fig", []string{"fig"}, "cream")
 			v.has("the ingredients of elder are taken", patience, forced, "flavour elder", "topping cream")
 			v.has("the ingredients of fig are taken", patience, foreground, "flavour fig", "topping cream")
 			// These are the deletions of kubectl with --force --grace-period=0, and with --cascade=foreground.
-			v.OK(v.t, "deleting elder", v.Client.Delete(v.ctx, forced.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+			v.OK(v.t, "deleting elder",
+				v.Client.Delete(v.ctx, forced.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 			propagation := metav1.DeletePropagationForeground
-			v.OK(v.t, "deleting fig", v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
-			v.awaitDeleted("when elder is deleted by force, its ingredients go back all the same, and elder is gone", patience, forced)
-			v.until("when fig is deleted in the foreground, its ingredients go back and the finalizer goes", patience, func() (string, bool) {
+			v.OK(v.t, "deleting fig",
+				v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
+			v.awaitDeleted("when elder is deleted by force, its ingredients go back all the same, and elder is gone",
+				patience, forced)
+			v.until("when fig is deleted in the foreground, "+
+				"its ingredients go back and the finalizer goes", patience, func() (string, bool) {
 				now, exists := v.find(foreground)
 				out := v.account(foreground).Out()
 				return fmt.Sprintf("fig has %s out of the freezer, and %s", story.List(out), finalizersOf(now.finalizers)),
@@ -69,7 +76,8 @@ var pitayas = []string{"pitaya-1", "pitaya-2", "pitaya-3"}
 func (v visit) firstWrite(o order) time.Time {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()
-	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+	for _, e := range v.Audit.Since(0,
+		v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
 		if e.Name == o.name && e.Subresource == "" {
 			return e.Time
 		}
@@ -81,7 +89,8 @@ func (v visit) firstWrite(o order) time.Time {
 func (v visit) neverWithout(expected string, o order, since time.Time) {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()
-	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+	for _, e := range v.Audit.Since(0,
+		v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
 		var stored struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		}
@@ -148,7 +157,8 @@ func twoAtOnce() types.Feature {
 					orders = append(orders, v.createIcecream(name, []string{"citrus"}, "cream"))
 				}
 				for _, o := range orders {
-					v.has(fmt.Sprintf("the ingredients of %s are taken%s", o.name, again), patience, o, "flavour citrus", "topping cream")
+					v.has(fmt.Sprintf("the ingredients of %s are taken%s", o.name, again),
+						patience, o, "flavour citrus", "topping cream")
 				}
 				var all errgroup.Group
 				for _, o := range orders {
@@ -169,8 +179,8 @@ func twoAtOnce() types.Feature {
 			}
 			v.arm(conflicts...)
 			v.delete(o)
-			v.awaitDeleted("when melon is deleted, its ingredients go back, and it is gone, also when four of the operator's writes meet a "+
-				"conflict", patience, o)
+			v.awaitDeleted("when melon is deleted, its ingredients go back, and it is gone, "+
+				"also when four of the operator's writes meet a conflict", patience, o)
 			v.disarm()
 		}))).
 		Assess("and one that loses its place", check.Assess(assess(func(v visit) {
@@ -185,7 +195,8 @@ func twoAtOnce() types.Feature {
 			v.has("the ingredients of mint are taken", patience, loser, "flavour mint", "topping cream")
 			fourth := v.createIcecream("mango-4", []string{"mango"}, "cream")
 			v.change(loser, `{"spec":{"flavour":["mango"]}}`)
-			v.awaitDeleted("of five icecreams of mango, mint and mango-4 have no place: they go, and have nothing out of the freezer",
+			v.awaitDeleted("of five icecreams of mango, mint and mango-4 have no place: "+
+				"they go, and have nothing out of the freezer",
 				patience, loser, fourth)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
@@ -207,7 +218,8 @@ func dyingUntouched() types.Feature {
 				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", story.Describe(a[0].Ingredient)))
 			}
 			resource := icecream.Resource.GroupResource()
-			for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+			for _, e := range v.Audit.Since(0,
+				v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
 				if e.Name == dying.name && e.Subresource == "" && bytes.Contains(e.Request, []byte(finalizer)) {
 					v.fail(expected, fmt.Sprintf("the operator tried to: %s", e))
 				}
@@ -259,7 +271,8 @@ func foreignFinalizer() types.Feature {
 			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
 			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: watchDelay}})
 			v.change(other, `{"spec":{"topping":["cream"]}}`)
-			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // this write begins it
+			// this write begins it
+			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream")
 			for _, name := range pitayas {
 				o := v.createIcecream(name, []string{name})
 				v.Pause(v.ctx, v.t, watchDelay/2) // for this long the operator sees it without the other finalizer

@@ -15,10 +15,15 @@ import (
 func refusals(v visit) {
 	const also = ", also if the operator's first requests are refused"
 	var o order
-	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { o = v.createIcecream("yuzu", []string{"yuzu"}, "cream") })
+	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() {
+		o = v.createIcecream("yuzu", []string{"yuzu"}, "cream")
+	})
 	v.has("the ingredients of yuzu are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream")
-	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["cream","nuts"]}}`) })
-	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream", "topping nuts")
+	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Read, func() {
+		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
+	})
+	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o,
+		"flavour yuzu", "topping cream", "topping nuts")
 	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
 	v.has("when yuzu gets no cream any more, it goes back"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
 	v.settled(scenarioPatience, "when yuzu has no cream any more"+also, o, metav1.ConditionTrue)
@@ -29,7 +34,8 @@ func refusals(v visit) {
 	v.toppingsFirst(returned, o)
 	// The rules of lab 02 apply, too.
 	for _, name := range []string{"salak-1", "salak-2", "salak-3"} {
-		v.has("the flavour salak is taken for "+name, scenarioPatience, v.createIcecream(name, []string{"salak"}), "flavour salak")
+		v.has("the flavour salak is taken for "+name, scenarioPatience,
+			v.createIcecream(name, []string{"salak"}), "flavour salak")
 	}
 	for _, refused := range []struct {
 		kind  faults.Kind
@@ -37,7 +43,9 @@ func refusals(v visit) {
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		var late order
-		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { late = v.createIcecream(refused.name, []string{"salak"}) })
+		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() {
+			late = v.createIcecream(refused.name, []string{"salak"})
+		})
 		v.awaitDeleted("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
 	}
 }
@@ -49,12 +57,13 @@ func scenario(v visit) {
 	long := v.createIcecream("quince", []string{"quince"}, "cream", "nuts")
 	v.has("the ingredients of quince are taken", scenarioPatience, long, "flavour quince", "topping cream", "topping nuts")
 	v.change(long, `{"spec":{"topping":["cherry"]}}`)
-	v.has("when quince gets the topping cherry instead of cream and nuts, those go back and cherry is taken", scenarioPatience, long,
-		"flavour quince", "topping cherry")
+	v.has("when quince gets the topping cherry instead of cream and nuts, those go back and cherry is taken",
+		scenarioPatience, long, "flavour quince", "topping cherry")
 	short := v.createIcecream("rhubarb", []string{"rhubarb"})
 	v.deleteAtOnce(short)
 	v.delete(long)
-	v.awaitDeleted("when quince and rhubarb are deleted, their ingredients go back, and they are gone", scenarioPatience, long, short)
+	v.awaitDeleted("when quince and rhubarb are deleted, their ingredients go back, and they are gone",
+		scenarioPatience, long, short)
 	v.Settle(v.ctx, v.t)
 	for _, o := range []order{long, short} {
 		v.nothingOut("nothing is taken for an icecream that is gone", o)

@@ -49,8 +49,8 @@ func (v visit) finalizerInStatus(o order) bool {
 
 func ingredientsTaken() types.Feature {
 	return feature("ingredients are taken", "each once, under the icecream's UID", func(v visit) {
-		const expected = "for blackberry the flavours blackberry and cherry and the toppings cherry and nuts are taken out of the " +
-			"freezer, each once, by the owner metadata.uid"
+		const expected = "for blackberry the flavours blackberry and cherry and the toppings cherry and nuts " +
+			"are taken out of the freezer, each once, by the owner metadata.uid"
 		// A topping with the name of a flavour is another ingredient.
 		o := v.createIcecream("blackberry", []string{"blackberry", "cherry"}, "cherry", "nuts")
 		all := []string{"flavour blackberry", "flavour cherry", "topping cherry", "topping nuts"}
@@ -70,8 +70,9 @@ func finalizerFirst() types.Feature {
 			faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 2},
 		)
 		o := v.createIcecream("currant", []string{"currant"}, "cream")
-		v.has("currant gets the finalizer and its ingredients, although the operator's first write meets a conflict, and after the "+
-			"second it is killed", scenarioPatience, o, "flavour currant", "topping cream")
+		v.has("currant gets the finalizer and its ingredients, "+
+			"although the operator's first write meets a conflict, and after the second it is killed",
+			scenarioPatience, o, "flavour currant", "topping cream")
 		v.takenAfter(expected, o)
 	})
 }

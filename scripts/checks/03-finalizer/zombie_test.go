@@ -78,7 +78,8 @@ func zombieFreed() types.Feature {
 			v.OK(v.t, "planting the scene", singleFinalizer().Plant(v.ctx, v.Config))
 			dead := unseenScene.Gone.Finalizer
 
-			v.rescue(unseenScene.Living, dead, "an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
+			v.rescue(unseenScene.Living, dead,
+				"an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
 				func(exit int, left []string) bool { return exit != 0 && slices.Equal(left, []string{dead}) })
 			v.rescue(unseenScene.Zombie, dead[:len(dead)-1], "the zombie has no such finalizer, and keeps those that it has",
 				func(_ int, left []string) bool {
