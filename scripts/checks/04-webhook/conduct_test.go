@@ -80,29 +80,35 @@ func failsClosed() types.Feature {
 			v.createIcecream("closed", "chocolate")
 			v.store([]order.Order{storedWhileStopped})
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.mustRefuse("creating an icecream of matcha", createRequest(persisted, "closed-matcha", []string{"matcha"}, []string{"cream"}))
-			v.mustRefuse("creating an icecream of vanilla", createRequest(persisted, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
+			v.mustRefuse("creating an icecream of matcha",
+				createRequest(persisted, "closed-matcha", []string{"matcha"}, []string{"cream"}))
+			v.mustRefuse("creating an icecream of vanilla",
+				createRequest(persisted, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
 			v.mustRefuse("a change from chocolate to matcha", changeFlavour(persisted, "closed", []string{"matcha"}))
 		}))).
 		Assess("nothing else is harmed", check.Assess(assess(func(v visit) {
 			for _, other := range bystanders {
-				v.unharmed("creating a "+other.kind.Kind, func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-					object := &unstructured.Unstructured{}
-					object.SetGroupVersionKind(other.kind)
-					object.SetName("bystander")
-					return client.Resource(other.kind.GroupVersion().WithResource(other.resource)).Namespace(metav1.NamespaceDefault).
-						Create(ctx, object, metav1.CreateOptions{DryRun: dry})
-				})
+				v.unharmed("creating a "+other.kind.Kind,
+					func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+						object := &unstructured.Unstructured{}
+						object.SetGroupVersionKind(other.kind)
+						object.SetName("bystander")
+						return client.Resource(other.kind.GroupVersion().WithResource(other.resource)).Namespace(metav1.NamespaceDefault).
+							Create(ctx, object, metav1.CreateOptions{DryRun: dry})
+					})
 			}
-			v.unharmed("reading an icecream", func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-				return client.Resource(icecream.Resource).Get(ctx, "closed", metav1.GetOptions{})
-			})
-			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
+			v.unharmed("reading an icecream",
+				func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+					return client.Resource(icecream.Resource).Get(ctx, "closed", metav1.GetOptions{})
+				})
+			v.unharmed("writing an icecream's status",
+				change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
 			v.unharmed("deleting an icecream", remove(persisted, "closed"))
 			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 			v.OK(v.t, "reading what is registered", err)
 			if wide := webhooks.Wide(); len(wide) > 0 {
-				v.fail("while the operator is down, kinds that it does not know can be created: its webhooks are asked about icecreams only",
+				v.fail("while the operator is down, kinds that it does not know can be created: "+
+					"its webhooks are asked about icecreams only",
 					fmt.Sprintf("a rule of %s has a *", english.WordSeries(wide, "and")))
 			}
 		}))).
@@ -120,7 +126,8 @@ func failsClosed() types.Feature {
 			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 			v.OK(v.t, "reading what is registered", err)
 			withdrawn = webhooks
-			if kept := (admission.Webhooks{Validating: webhooks.Validating}); kept.Asks(icecream.Resource.GroupResource(), admissionv1.Create) {
+			if kept := (admission.Webhooks{Validating: webhooks.Validating}); kept.Asks(
+				icecream.Resource.GroupResource(), admissionv1.Create) {
 				v.keepOnly(webhooks, kept)
 				const what = "an icecream of matcha"
 				v.want(what+" is denied by the validating webhooks alone", admission.DeniedByWebhook, what,
@@ -193,7 +200,10 @@ func (v visit) keepOnly(all, kept admission.Webhooks) {
 }
 
 // storedWhileStopped is an icecream that exists while the operator does not.
-var storedWhileStopped = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}}}
+var storedWhileStopped = order.Order{
+	Name: "closed-alone",
+	Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}},
+}
 
 // returnPatience is how long an operator may take from its start until its webhooks answer.
 const returnPatience = 20 * time.Second
@@ -213,5 +223,6 @@ func (v visit) unharmed(what string, request admission.Request) {
 	v.t.Helper()
 	answer, err := v.admission.Ask(v.ctx, request)
 	v.OK(v.t, "sending a request to the API server", err)
-	v.want("while the operator is stopped, what is no create or update of an icecream works as ever", admission.Accepted, what, answer)
+	v.want("while the operator is stopped, what is no create or update of an icecream works as ever",
+		admission.Accepted, what, answer)
 }

@@ -29,7 +29,8 @@ func defaults() types.Feature {
 	return features.New("what is left out is filled in").
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("an icecream of which nothing is said has the flavour vanilla and the topping wafer",
-				"an icecream without flavour and topping", v.ask(createRequest(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
+				"an icecream without flavour and topping", v.ask(createRequest(dry, "default", nil, nil)),
+				defaultFlavour, defaultTopping)
 			// Another check reports whether the other field stays.
 			v.wantSpec("an icecream without a topping gets the topping wafer",
 				"an icecream of chocolate without a topping", v.ask(createRequest(dry, "default", []string{"chocolate"}, nil)),
@@ -123,7 +124,8 @@ func keeps() types.Feature {
 				spec := order.Spec{Flavour: wrong.flavour, Topping: wrong.topping}
 				if answer := v.ask(createRequest(dry, "kept", wrong.flavour, wrong.topping)); answer.Verdict == admission.Accepted {
 					v.fail("what the schema refuses is refused as ever: of what is given, nothing is taken away",
-						fmt.Sprintf("an icecream %s: it was accepted, and becomes %s", spec.Words(), written(answer.Object.Object["spec"])))
+						fmt.Sprintf("an icecream %s: it was accepted, and becomes %s",
+							spec.Words(), written(answer.Object.Object["spec"])))
 				}
 			}
 		}))).

@@ -76,7 +76,8 @@ func (r request) admission() admission.Request {
 		icecreams := client.Resource(icecream.Resource)
 		switch r.method {
 		case apply:
-			return icecreams.Apply(ctx, r.Name, r.Object(), metav1.ApplyOptions{FieldManager: "customer", Force: true, DryRun: how})
+			return icecreams.Apply(ctx, r.Name, r.Object(),
+				metav1.ApplyOptions{FieldManager: "customer", Force: true, DryRun: how})
 		case put:
 			return replace(ctx, icecreams, r)
 		case mergePatch, dying:
@@ -215,12 +216,15 @@ func (r request) script() []string {
 		return append(lines, "kubectl delete icecream "+r.old.Name+" --dry-run=server")
 	case release:
 		return append(lines,
-			fmt.Sprintf(`kubectl patch icecream %s --dry-run=server --type=merge -p '{"metadata":{"finalizers":null}}'`, r.old.Name))
+			fmt.Sprintf(`kubectl patch icecream %s --dry-run=server --type=merge -p '{"metadata":{"finalizers":null}}'`,
+				r.old.Name))
 	case status:
-		return append(lines, fmt.Sprintf("kubectl patch icecream %s --subresource=status --dry-run=server --type=merge -p '%s'",
-			r.old.Name, shell(r.patch())))
+		return append(lines,
+			fmt.Sprintf("kubectl patch icecream %s --subresource=status --dry-run=server --type=merge -p '%s'",
+				r.old.Name, shell(r.patch())))
 	}
-	return append(lines, fmt.Sprintf("kubectl patch icecream %s --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
+	return append(lines,
+		fmt.Sprintf("kubectl patch icecream %s --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
 }
 
 // shell escapes a text for single quotes in a shell.
@@ -370,7 +374,9 @@ func notAccepted(_ request, _ order.Answer, got admission.Answer) string {
 }
 
 // naming requires that the message contains certain words.
-func naming(words func(order.Answer) []string) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
+func naming(words func(order.Answer) []string) (
+	func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string,
+) {
 	expected := func(_ request, want order.Answer) string {
 		if !want.Denied() {
 			return ""
@@ -404,7 +410,11 @@ func changing(existing []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		round := number / order.ChangeKinds
 		old := &existing[round%len(existing)]
-		r := request{old: old, method: mergePatch, Order: order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)}}
+		r := request{
+			old:    old,
+			method: mergePatch,
+			Order:  order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)},
+		}
 		r.Describe(random)
 		switch chosen := random.IntN(8); {
 		case chosen < 3:

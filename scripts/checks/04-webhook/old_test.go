@@ -81,12 +81,19 @@ func oldObjects() types.Feature {
 			v.want("an old icecream of matcha can be deleted", admission.Accepted,
 				"deleting an old icecream of matcha", v.ask(remove(persisted, "old-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
-				"removing the finalizer of an old icecream of mud", v.ask(change(persisted, "old-dying", `{"metadata":{"finalizers":null}}`)))
+				"removing the finalizer of an old icecream of mud",
+				v.ask(change(persisted, "old-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
 		Assess("whatever they are, and to whatever they change", check.Assess(assess(func(v visit) {
 			expected, wrong := v.verdict(admission.DeniedByWebhook)
 			v.hold(property{count: order.Changes, draw: changing(old), expected: expected, wrong: wrong})
-			v.hold(property{what: "dying", count: order.Changes, draw: changingDying(oldDying), expected: spared, wrong: notSpared})
+			v.hold(property{
+				what:     "dying",
+				count:    order.Changes,
+				draw:     changingDying(oldDying),
+				expected: spared,
+				wrong:    notSpared,
+			})
 			v.release(oldDying)
 		}))).
 		Teardown(restore(&withdrawn)).Feature()
@@ -96,7 +103,10 @@ func oldObjects() types.Feature {
 var old = []order.Order{
 	{Name: "old-1", Spec: order.Spec{Flavour: []string{"mud", "matcha"}, Topping: []string{"cream"}}},
 	{Name: "old-2", Spec: order.Spec{Flavour: []string{"vanilla", "pistachio"}}},
-	{Name: "old-3", Spec: order.Spec{Flavour: []string{"hazelnut", "chocolate", "vanilla", "strawberry"}, Topping: []string{}}},
+	{Name: "old-3", Spec: order.Spec{
+		Flavour: []string{"hazelnut", "chocolate", "vanilla", "strawberry"},
+		Topping: []string{},
+	}},
 }
 
 // oldDying holds further such icecreams, which a finalizer keeps from being deleted.

@@ -57,7 +57,8 @@ func policy() types.Feature {
 			v.want("an old icecream of matcha can be deleted", admission.Accepted,
 				"deleting an old icecream of matcha", v.ask(remove(dry, "policy-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
-				"removing the finalizer of an old icecream of mud", v.ask(change(persisted, "policy-dying", `{"metadata":{"finalizers":null}}`)))
+				"removing the finalizer of an old icecream of mud",
+				v.ask(change(persisted, "policy-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
 		Assess("of any order", check.Assess(judged(func(v visit) {
 			v.hold(property{what: "on", count: order.OnMenus, draw: onMenu, expected: complete(accepted), wrong: notAccepted})
@@ -77,7 +78,13 @@ func policy() types.Feature {
 		}))).
 		Assess("of any change", check.Assess(judged(func(v visit) {
 			expected, wrong := v.verdict(admission.DeniedByPolicy)
-			v.hold(property{what: "changes", count: order.Changes, draw: changing(old), expected: complete(expected), wrong: wrong})
+			v.hold(property{
+				what:     "changes",
+				count:    order.Changes,
+				draw:     changing(old),
+				expected: complete(expected),
+				wrong:    wrong,
+			})
 			v.hold(property{
 				what: "dying", count: order.Changes, draw: changingDying(oldDying), expected: complete(spared), wrong: notAccepted,
 			})
@@ -122,7 +129,8 @@ func (v visit) readPolicy() *admission.Policy {
 		}
 	}
 	if beyond := read.Beyond(icecream.Resource.Group); len(beyond) > 0 {
-		v.fail(fmt.Sprintf("%s holds a policy for the API group %s, its binding, and nothing else", policyFile, icecream.Resource.Group),
+		v.fail(fmt.Sprintf("%s holds a policy for the API group %s, its binding, and nothing else",
+			policyFile, icecream.Resource.Group),
 			"it holds "+list(beyond))
 	}
 	return read

@@ -23,16 +23,20 @@ func scenario(v visit) {
 	cream := []string{"cream"}
 	v.sendUntilAccepted("an icecream of which nothing is said", createRequest(persisted, "gelato-1", nil, nil))
 	v.sendUntilAccepted("an icecream of vanilla", createRequest(persisted, "gelato-2", []string{"vanilla"}, cream))
-	v.sendUntilAccepted("an icecream of vanilla and chocolate", createRequest(persisted, "gelato-3", []string{"vanilla", "chocolate"}, cream))
+	v.sendUntilAccepted("an icecream of vanilla and chocolate",
+		createRequest(persisted, "gelato-3", []string{"vanilla", "chocolate"}, cream))
 	v.resist("an icecream of matcha", createRequest(persisted, "gelato-4", []string{"matcha"}, cream))
 	v.await("of three icecreams of vanilla the first has a wafer, and vanilla is sold out",
 		gelato{"gelato-1", "vanilla", "wafer", true},
 		gelato{"gelato-2", "vanilla", "cream", true},
 		gelato{"gelato-3", "vanilla, chocolate", "cream", true})
 	v.resist("a change from vanilla to matcha", changeFlavour(persisted, "gelato-2", []string{"matcha"}))
-	v.sendUntilAccepted("a change from vanilla to strawberry", changeFlavour(persisted, "gelato-2", []string{"strawberry"}))
-	v.sendUntilAccepted("two more toppings", change(persisted, "gelato-3", `{"spec":{"topping":["cream","nuts","cherry"]}}`))
-	v.want("an icecream can be deleted at any time", admission.Accepted, "deleting an icecream", v.ask(remove(persisted, "gelato-1")))
+	v.sendUntilAccepted("a change from vanilla to strawberry",
+		changeFlavour(persisted, "gelato-2", []string{"strawberry"}))
+	v.sendUntilAccepted("two more toppings",
+		change(persisted, "gelato-3", `{"spec":{"topping":["cream","nuts","cherry"]}}`))
+	v.want("an icecream can be deleted at any time",
+		admission.Accepted, "deleting an icecream", v.ask(remove(persisted, "gelato-1")))
 	v.await("of two icecreams, of different flavours, nothing is sold out",
 		gelato{"gelato-2", "strawberry", "cream", false},
 		gelato{"gelato-3", "vanilla, chocolate", "cream, nuts, cherry", false})
@@ -41,7 +45,8 @@ func scenario(v visit) {
 // sendUntilAccepted sends a request until a webhook answers, and fails unless the request is accepted then.
 func (v visit) sendUntilAccepted(what string, request admission.Request) {
 	v.t.Helper()
-	v.want(what+" is accepted as soon as the operator is there", admission.Accepted, what, v.askFor(returnPatience, request))
+	v.want(what+" is accepted as soon as the operator is there",
+		admission.Accepted, what, v.askFor(returnPatience, request))
 }
 
 // resist sends a request until a webhook answers, and fails unless the request is denied then, and never accepted.
@@ -60,7 +65,8 @@ type gelato struct {
 func (g gelato) compare(i icecream.Icecream) compare.Fields {
 	flavour, topping := strings.Join(i.Flavour, ", "), strings.Join(i.Topping, ", ")
 	return compare.Fields{
-		compare.Is("spec.flavour of "+i.Name, g.flavour, &flavour), compare.Is("spec.topping of "+i.Name, g.topping, &topping),
+		compare.Is("spec.flavour of "+i.Name, g.flavour, &flavour),
+		compare.Is("spec.topping of "+i.Name, g.topping, &topping),
 		i.CountIs(int64(strings.Count(g.topping, ",") + 1)), i.SoldOutIs(g.soldOut),
 	}
 }

@@ -70,7 +70,9 @@ func (v visit) askFor(patience time.Duration, request admission.Request) admissi
 }
 
 // patiently is askFor for several goroutines.
-func (v visit) patiently(ctx context.Context, patience time.Duration, request admission.Request) (admission.Answer, error) {
+func (v visit) patiently(
+	ctx context.Context, patience time.Duration, request admission.Request,
+) (admission.Answer, error) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		answer, err := v.admission.Ask(ctx, request)
@@ -188,9 +190,10 @@ func (v visit) asked() (lines []string) {
 	const last, longest = 2, 150
 	resource := icecream.Resource.GroupResource()
 	byOperator := v.ByOperator()
-	requests := v.Audit.Since(v.began, audit.On(resource.Group, resource.Resource).And(audit.Writes, func(e audit.Event) bool {
-		return !byOperator(e)
-	}))
+	requests := v.Audit.Since(v.began,
+		audit.On(resource.Group, resource.Resource).And(audit.Writes, func(e audit.Event) bool {
+			return !byOperator(e)
+		}))
 	for _, request := range requests[max(0, len(requests)-last):] {
 		line := request.String()
 		body := request.Request

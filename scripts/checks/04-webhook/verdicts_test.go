@@ -26,11 +26,13 @@ func denies() types.Feature {
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
-				"creating an icecream of matcha", v.ask(createRequest(persisted, "denied-stored", []string{"matcha"}, []string{"cream"})))
+				"creating an icecream of matcha",
+				v.ask(createRequest(persisted, "denied-stored", []string{"matcha"}, []string{"cream"})))
 		}))).
 		Assess("for every user", check.Assess(assess(func(v visit) {
 			const what = "creating an icecream of matcha by a ServiceAccount"
-			client, err := v.admission.As("system:serviceaccount:kube-system:customer", "system:serviceaccounts", "system:masters")
+			client, err := v.admission.As("system:serviceaccount:kube-system:customer",
+				"system:serviceaccounts", "system:masters")
 			v.OK(v.t, "becoming a ServiceAccount", err)
 			v.admission = client
 			v.want("an icecream of matcha is denied by a webhook, whichever user creates it", admission.DeniedByWebhook, what,
@@ -163,7 +165,13 @@ func warns() types.Feature {
 			v.warned("a change from vanilla to chocolate", v.ask(changeFlavour(dry, "warned", sold[1:2])), false)
 			existing := append(slices.Clone(young), unwise)
 			v.store(existing)
-			v.hold(property{what: "changed", count: order.Changes, draw: changing(existing), expected: warning, wrong: notWarned})
+			v.hold(property{
+				what:     "changed",
+				count:    order.Changes,
+				draw:     changing(existing),
+				expected: warning,
+				wrong:    notWarned,
+			})
 		}))).
 		Assess("in any order, with any topping", check.Assess(assess(func(v visit) {
 			v.hold(property{count: order.OnMenus, draw: onMenu, expected: warning, wrong: notWarned})

@@ -52,7 +52,8 @@ func waits(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
 	const expected = "without certificates the operator's Pod waits for the Secret that it mounts"
-	o.apply(ctx, t, c, deployed.Without(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
+	o.apply(ctx, t, c,
+		deployed.Without(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
 	if o.secret == "" {
 		o.fails(ctx, t, c, expected, "its Deployment mounts no Secret")
 	}
@@ -99,7 +100,8 @@ func answers(ctx context.Context, t *testing.T, c *check.Check, seen map[string]
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		if given[name] == "" || !strings.EqualFold(given[name], seen[name]) {
 			c.Fail(t, fmt.Sprintf("the answer %s in answers.yaml is what is seen in the cluster", name),
-				fmt.Sprintf("%s is %q, which is not what this run has seen", name, given[name]), "compare it with your own cluster: see the task")
+				fmt.Sprintf("%s is %q, which is not what this run has seen", name, given[name]),
+				"compare it with your own cluster: see the task")
 		}
 	}
 }
@@ -116,15 +118,17 @@ func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	o := operatorOf(ctx)
 	const expected = "the Secret gets a certificate, signed by an Issuer of the operator's namespace"
 	began := time.Now()
-	o.apply(ctx, t, c, deployed.Of(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
-	err := deployed.Until(ctx, issueLimit, "the certificate in the Secret "+o.secret, func(ctx context.Context) (string, error) {
-		if _, secret, err := o.leaf(ctx); apierrors.IsNotFound(err) || secret != nil && err != nil {
-			return "there is none", nil //nolint:nilerr // that it is not there yet is what is waited out
-		} else if err != nil {
-			return "", err
-		}
-		return "", nil
-	})
+	o.apply(ctx, t, c,
+		deployed.Of(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
+	err := deployed.Until(ctx, issueLimit, "the certificate in the Secret "+o.secret,
+		func(ctx context.Context) (string, error) {
+			if _, secret, err := o.leaf(ctx); apierrors.IsNotFound(err) || secret != nil && err != nil {
+				return "there is none", nil //nolint:nilerr // that it is not there yet is what is waited out
+			} else if err != nil {
+				return "", err
+			}
+			return "", nil
+		})
 	if err != nil {
 		c.Fail(t, expected, err.Error(), o.conditions(ctx)...)
 	}
@@ -156,7 +160,8 @@ func (o *operator) conditions(ctx context.Context) (lines []string) {
 		conditions, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "conditions")
 		for _, condition := range conditions {
 			if c, ok := condition.(map[string]any); ok {
-				lines = append(lines, fmt.Sprintf("Certificate %s: %v is %v: %v", all.Items[i].GetName(), c["type"], c["status"], c["message"]))
+				lines = append(lines,
+					fmt.Sprintf("Certificate %s: %v is %v: %v", all.Items[i].GetName(), c["type"], c["status"], c["message"]))
 			}
 		}
 	}
@@ -253,12 +258,13 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
 	var last error
-	err := deployed.Until(ctx, issueLimit/2, "an order of vanilla to be accepted", func(ctx context.Context) (string, error) {
-		if last = o.try(ctx, order("vanilla", nil, "vanilla")); last != nil {
-			return last.Error(), nil //nolint:nilerr // that it is refused is what is waited out
-		}
-		return "", nil
-	})
+	err := deployed.Until(ctx, issueLimit/2, "an order of vanilla to be accepted",
+		func(ctx context.Context) (string, error) {
+			if last = o.try(ctx, order("vanilla", nil, "vanilla")); last != nil {
+				return last.Error(), nil //nolint:nilerr // that it is refused is what is waited out
+			}
+			return "", nil
+		})
 	if err != nil {
 		o.fails(ctx, t, c, "an icecream of vanilla is accepted", err.Error())
 	}
@@ -305,22 +311,23 @@ spec:
 	c.OK(t, "reading manifests", err)
 	c.OK(t, "applying a Certificate", o.Apply(ctx, objects...))
 	reason := ""
-	err = deployed.Until(ctx, issueLimit, "a condition of its CertificateRequest", func(ctx context.Context) (string, error) {
-		all, err := o.Dynamic.Resource(requests).Namespace(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return "", err
-		}
-		for i := range all.Items {
-			conditions, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "conditions")
-			for _, condition := range conditions {
-				if c, ok := condition.(map[string]any); ok && c["type"] == "Ready" {
-					reason = fmt.Sprint(c["reason"])
-					return "", nil
+	err = deployed.Until(ctx, issueLimit, "a condition of its CertificateRequest",
+		func(ctx context.Context) (string, error) {
+			all, err := o.Dynamic.Resource(requests).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return "", err
+			}
+			for i := range all.Items {
+				conditions, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "conditions")
+				for _, condition := range conditions {
+					if c, ok := condition.(map[string]any); ok && c["type"] == "Ready" {
+						reason = fmt.Sprint(c["reason"])
+						return "", nil
+					}
 				}
 			}
-		}
-		return "it has none", nil
-	})
+			return "it has none", nil
+		})
 	c.OK(t, "watching a CertificateRequest", err)
 	answers(ctx, t, c, map[string]string{"namespace": namespace, "reason": reason})
 }

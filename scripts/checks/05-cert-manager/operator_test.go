@@ -106,7 +106,8 @@ func (o *operator) apply(ctx context.Context, t *testing.T, c *check.Check, obje
 	t.Helper()
 	err := o.Apply(ctx, objects...)
 	if refused, ok := errors.AsType[*deployed.RefusedError](err); ok {
-		c.Fail(t, "the API server accepts what config/default brings", refused.Error(), "none of it was changed by the grader")
+		c.Fail(t, "the API server accepts what config/default brings",
+			refused.Error(), "none of it was changed by the grader")
 	}
 	c.OK(t, "applying config/default", err)
 }
@@ -119,16 +120,17 @@ func (o *operator) fails(ctx context.Context, t *testing.T, c *check.Check, expe
 
 // ready waits until a Pod of the operator is ready.
 func (o *operator) ready(ctx context.Context) (pod *corev1.Pod, err error) {
-	return pod, deployed.Until(ctx, startLimit, "the operator's Pod to be ready", func(ctx context.Context) (string, error) {
-		pods, err := o.Pods(ctx, o.deployment)
-		if err != nil || len(pods) == 0 {
-			return "there is none", err
-		}
-		if pod = &pods[0]; deployed.Ready(pod) {
-			return "", nil
-		}
-		return deployed.Describe(pod), nil
-	})
+	return pod, deployed.Until(ctx, startLimit, "the operator's Pod to be ready",
+		func(ctx context.Context) (string, error) {
+			pods, err := o.Pods(ctx, o.deployment)
+			if err != nil || len(pods) == 0 {
+				return "there is none", err
+			}
+			if pod = &pods[0]; deployed.Ready(pod) {
+				return "", nil
+			}
+			return deployed.Describe(pod), nil
+		})
 }
 
 // scale sets the number of the operator's Pods.

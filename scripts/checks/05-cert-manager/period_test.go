@@ -27,28 +27,29 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 	t.Helper()
 	var certificate unstructured.Unstructured
 	var period time.Duration
-	err := deployed.Until(ctx, issueLimit, "cert-manager to say when the certificate is renewed", func(ctx context.Context) (string, error) {
-		all, err := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return "", err
-		}
-		for _, certificate = range all.Items {
-			if secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName"); secret != o.secret {
-				continue
+	err := deployed.Until(ctx, issueLimit, "cert-manager to say when the certificate is renewed",
+		func(ctx context.Context) (string, error) {
+			all, err := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return "", err
 			}
-			var times [2]time.Time
-			for i, field := range []string{"notBefore", "renewalTime"} {
-				text, _, _ := unstructured.NestedString(certificate.Object, "status", field)
-				if times[i], err = time.Parse(time.RFC3339, text); err != nil {
-					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is waited for
+			for _, certificate = range all.Items {
+				if secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName"); secret != o.secret {
+					continue
 				}
+				var times [2]time.Time
+				for i, field := range []string{"notBefore", "renewalTime"} {
+					text, _, _ := unstructured.NestedString(certificate.Object, "status", field)
+					if times[i], err = time.Parse(time.RFC3339, text); err != nil {
+						return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is waited for
+					}
+				}
+				period = times[1].Sub(times[0])
+				return "", nil
 			}
-			period = times[1].Sub(times[0])
+			period = leastPeriod // There is none, which the check of the renewal reports.
 			return "", nil
-		}
-		period = leastPeriod // There is none, which the check of the renewal reports.
-		return "", nil
-	})
+		})
 	c.OK(t, "reading the Certificate", err)
 	if period < leastPeriod {
 		spec, _, _ := unstructured.NestedMap(certificate.Object, "spec")

@@ -74,7 +74,8 @@ webhooks:
 func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
 	service, namespace, _ := strings.Cut(strings.TrimSuffix(o.hosts()[0], ".svc"), ".")
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
-	objects, err := deployed.Read(fmt.Appendf(nil, legacyManifest, service, namespace, base64.StdEncoding.EncodeToString(bundle)))
+	objects, err := deployed.Read(fmt.Appendf(nil, legacyManifest, service, namespace,
+		base64.StdEncoding.EncodeToString(bundle)))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,9 @@ func (o *operator) renew(ctx context.Context) (found bool, err error) {
 			if err != nil {
 				return err
 			}
-			conditions = slices.DeleteFunc(conditions, func(condition any) bool { return condition.(map[string]any)["type"] == "Issuing" })
+			conditions = slices.DeleteFunc(conditions, func(condition any) bool {
+				return condition.(map[string]any)["type"] == "Issuing"
+			})
 			conditions = append(conditions, map[string]any{
 				"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "The check asks for a renewal",
 				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": certificate.GetGeneration(),
@@ -122,7 +125,8 @@ func (o *operator) renew(ctx context.Context) (found bool, err error) {
 func (o *operator) lookAgain(ctx context.Context, pod *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"operator-labs.lva.io/look-again":%q}}}`,
 		time.Now().Format(time.RFC3339Nano))
-	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx,
+		pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the Pod was replaced, which the check reports later
 	}
@@ -199,7 +203,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 			sample = err.Error()
 			c.Note(time.Now(), 0, "Icecream loop is refused")
 		}
-		if err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla")); err != nil && strings.Contains(err.Error(), "old-way.lva.io") {
+		if err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla")); err != nil &&
+			strings.Contains(err.Error(), "old-way.lva.io") {
 			oldRefused++
 			o.refused = err.Error()
 			c.Note(time.Now(), 0, "Icecream loop-old-way is refused (leaf = CA)")
@@ -222,7 +227,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 	c.Measure("refused across the renewal", float64(refused), "")
 	c.Measure("refused where the leaf is the CA", float64(oldRefused), "")
 	if refused > 0 {
-		c.Fail(t, "no request is refused across the renewal", fmt.Sprintf("%d of %d requests were refused", refused, sent), sample)
+		c.Fail(t, "no request is refused across the renewal",
+			fmt.Sprintf("%d of %d requests were refused", refused, sent), sample)
 	}
 	if now, err := o.bundles(ctx); err != nil || !same(bundles, now) {
 		c.Fail(t, "the caBundle stays what it is at a renewal",
@@ -260,7 +266,8 @@ func heals(ctx context.Context, t *testing.T, c *check.Check) {
 	_, secret, err := o.leaf(ctx)
 	c.OK(t, "reading the Secret", err)
 	began := time.Now()
-	c.OK(t, "deleting the Secret", o.Client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{}))
+	c.OK(t, "deleting the Secret",
+		o.Client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{}))
 	err = deployed.Until(ctx, healLimit, "the Secret to be back", func(ctx context.Context) (string, error) {
 		if err := o.try(ctx, order("healing", nil, "vanilla")); err != nil {
 			return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
@@ -288,13 +295,14 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	created, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
 	c.OK(t, "creating an icecream", err)
 	owner := string(created.GetUID())
-	err = deployed.Until(ctx, issueLimit, "the ingredients of sundae to be taken", func(ctx context.Context) (string, error) {
-		out, err := books.Out(ctx, owner)
-		if err == nil && len(out) < 2 {
-			return fmt.Sprintf("%d of 2 are out", len(out)), nil
-		}
-		return "", err
-	})
+	err = deployed.Until(ctx, issueLimit, "the ingredients of sundae to be taken",
+		func(ctx context.Context) (string, error) {
+			out, err := books.Out(ctx, owner)
+			if err == nil && len(out) < 2 {
+				return fmt.Sprintf("%d of 2 are out", len(out)), nil
+			}
+			return "", err
+		})
 	if err != nil {
 		o.fails(ctx, t, c, "the operator takes the ingredients of an icecream out of the freezer", err.Error())
 	}
@@ -308,7 +316,8 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	})
 	c.OK(t, "waiting until the operator is down", err)
 	if err := o.Dynamic.Resource(icecreams).Delete(ctx, "sundae", metav1.DeleteOptions{}); err != nil {
-		c.Fail(t, "an icecream can be deleted while the operator is down", err.Error(), "a webhook that is called for deletions keeps everything")
+		c.Fail(t, "an icecream can be deleted while the operator is down",
+			err.Error(), "a webhook that is called for deletions keeps everything")
 	}
 	c.OK(t, "scaling the Deployment", o.scale(ctx, 1))
 	err = deployed.Until(ctx, startLimit, "the icecream to go", func(ctx context.Context) (string, error) {
@@ -327,14 +336,18 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	out, err := books.Out(ctx, owner)
 	c.OK(t, "reading the freezer's books", err)
 	if len(out) > 0 {
-		o.fails(ctx, t, c, "the freezer's books balance", fmt.Sprintf("%d ingredients of an icecream that is gone are still out", len(out)))
+		o.fails(ctx, t, c, "the freezer's books balance",
+			fmt.Sprintf("%d ingredients of an icecream that is gone are still out", len(out)))
 	}
 }
 
 // needed are the rights that a correct operator may have, in its namespace and outside of it: GROUP/RESOURCE VERB.
 var needed = map[string]string{
-	"demo.lva.io/icecreams": "get list watch delete patch update", "demo.lva.io/icecreams/status": "get update patch",
-	"demo.lva.io/icecreams/finalizers": "update", "events.k8s.io/events": "create patch update", "/events": "create patch update",
+	"demo.lva.io/icecreams":            "get list watch delete patch update",
+	"demo.lva.io/icecreams/status":     "get update patch",
+	"demo.lva.io/icecreams/finalizers": "update",
+	"events.k8s.io/events":             "create patch update",
+	"/events":                          "create patch update",
 }
 
 // neededAtHome are further rights that a correct operator may have in its own namespace.
@@ -350,7 +363,9 @@ func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
 			config := rest.CopyConfig(o.Config)
 			config.Impersonate = rest.ImpersonationConfig{
 				UserName: "system:serviceaccount:" + o.deployment.Namespace + ":" + name,
-				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + o.deployment.Namespace, "system:authenticated"},
+				Groups: []string{
+					"system:serviceaccounts", "system:serviceaccounts:" + o.deployment.Namespace, "system:authenticated",
+				},
 			}
 			rights, err := rightsIn(ctx, config, namespace)
 			c.OK(t, "asking for the rights of an account", err)
@@ -369,7 +384,8 @@ func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
 		}
 	}
 	if len(spare) > 0 {
-		c.Fail(t, "the operator's account has no more rights than it needs", fmt.Sprintf("it may also: %s", strings.Join(spare, "; ")), spare...)
+		c.Fail(t, "the operator's account has no more rights than it needs",
+			fmt.Sprintf("it may also: %s", strings.Join(spare, "; ")), spare...)
 	}
 }
 

@@ -42,8 +42,9 @@ type visit struct {
 }
 
 func feature(step func(visit)) types.Feature {
-	return features.New("of the lab").Assess("as the task says", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
-		t.Helper()
-		step(visit{Check: c, scene: ctx.Value(sceneKey{}).(*scene), ctx: ctx, t: t})
-	})).Feature()
+	return features.New("of the lab").
+		Assess("as the task says", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			step(visit{Check: c, scene: ctx.Value(sceneKey{}).(*scene), ctx: ctx, t: t})
+		})).Feature()
 }

@@ -31,7 +31,8 @@ func keyAuthorizations(v visit) {
 		proof, err := v.account.KeyAuthorization(c.Token)
 		v.OK(v.t, "computing a key authorization", err)
 		url := "http://" + c.Name + c.Path()
-		expected := fmt.Sprintf("%s answers with the token, a dot and the thumbprint of the account's key, and nothing else", url)
+		expected := fmt.Sprintf("%s answers with the token, a dot and the thumbprint of the account's key, "+
+			"and nothing else", url)
 		// RFC 8555, section 8.3: clients ignore white space at the end.
 		trimmed := func(a answer) string { return strings.TrimRight(a.body, " \t\r\n") }
 		got := v.answerOf(url, func(a answer) bool { return a.status == http.StatusOK && trimmed(a) == proof })

@@ -73,12 +73,15 @@ func openCases(ctx context.Context, s *scene) (*cases, error) {
 	}
 	certificate := func(namespace, name, issuerKind, issuerName, domain string) *unstructured.Unstructured {
 		return object("cert-manager.io/v1", "Certificate", namespace, name, map[string]any{
-			"secretName": name + "-tls", "dnsNames": []any{domain}, "issuerRef": map[string]any{"kind": issuerKind, "name": issuerName},
+			"secretName": name + "-tls",
+			"dnsNames":   []any{domain},
+			"issuerRef":  map[string]any{"kind": issuerKind, "name": issuerName},
 		})
 	}
 	if err := s.Apply(
 		ctx, object("v1", "Namespace", "", first, nil), object("v1", "Namespace", "", second, nil),
-		issuer("ClusterIssuer", "", shared, map[string]any{}), issuer("ClusterIssuer", "", hasty, map[string]any{"waitInsteadOfSelfCheck": "0s"}),
+		issuer("ClusterIssuer", "", shared, map[string]any{}),
+		issuer("ClusterIssuer", "", hasty, map[string]any{"waitInsteadOfSelfCheck": "0s"}),
 		issuer("Issuer", second, own, map[string]any{}),
 		// Another order in the same namespace, which is listed first.
 		certificate(first, "banana-"+id, "ClusterIssuer", shared, "banana-"+id+".lab.test"),
@@ -116,7 +119,8 @@ func (c *cases) wait(v visit) {
 	c.running.Wait()
 	for _, f := range []*finding{c.scoop, c.sundae} {
 		err := deployed.Until(v.ctx, issueLimit, "the Certificate "+f.certificate, func(ctx context.Context) (string, error) {
-			certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).Get(ctx, f.certificate, metav1.GetOptions{})
+			certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).
+				Get(ctx, f.certificate, metav1.GetOptions{})
 			if err != nil {
 				return "", err
 			}

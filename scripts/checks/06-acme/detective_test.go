@@ -135,7 +135,10 @@ func (v visit) solver(f *finding) map[string][]string {
 		return names(v.record.owned(kind, f.namespace, "Challenge", challenge.GetName()))
 	}
 	return map[string][]string{
-		"pod": created("Pod"), "service": created("Service"), "ingress": created("Ingress"), "owner": {"Challenge/" + challenge.GetName()},
+		"pod":     created("Pod"),
+		"service": created("Service"),
+		"ingress": created("Ingress"),
+		"owner":   {"Challenge/" + challenge.GetName()},
 	}
 }
 
@@ -173,7 +176,8 @@ func accountFound(v visit) {
 }
 
 func secondOrder(v visit) {
-	const expected = findFile + " is as right about another order, by an Issuer of the namespace, which has an account and a key of its own"
+	const expected = findFile + " is as right about another order, by an Issuer of the namespace, " +
+		"which has an account and a key of its own"
 	v.output(v.cases.sundae, expected)
 	v.judge(v.cases.sundae, expected, func() map[string][]string {
 		right := v.chain(v.cases.sundae)

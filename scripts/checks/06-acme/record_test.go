@@ -62,7 +62,12 @@ func (r *record) state(uid types.UID, text string) (state string, found bool) {
 
 // watch records until the context ends.
 func watch(ctx context.Context, suite *check.Suite, client dynamic.Interface) (*record, error) {
-	r := &record{suite: suite, began: time.Now(), objects: map[types.UID]*unstructured.Unstructured{}, states: map[reason]string{}}
+	r := &record{
+		suite:   suite,
+		began:   time.Now(),
+		objects: map[types.UID]*unstructured.Unstructured{},
+		states:  map[reason]string{},
+	}
 	all := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	solvers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, metav1.NamespaceAll,
 		func(o *metav1.ListOptions) { o.LabelSelector = solverLabel })
@@ -173,7 +178,8 @@ func (r *record) placed(namespace, certificate string) (all []placed) {
 		}
 	}
 	slices.SortFunc(all, func(a, b placed) int {
-		return cmp.Or(strings.Compare(a.challenge.GetName(), b.challenge.GetName()), cmp.Compare(a.challenge.GetUID(), b.challenge.GetUID()))
+		return cmp.Or(strings.Compare(a.challenge.GetName(), b.challenge.GetName()),
+			cmp.Compare(a.challenge.GetUID(), b.challenge.GetUID()))
 	})
 	// A request that was created again has the name of the previous one.
 	return slices.CompactFunc(all, func(a, b placed) bool { return a.challenge.GetUID() == b.challenge.GetUID() })

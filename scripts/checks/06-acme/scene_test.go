@@ -81,7 +81,8 @@ func open(ctx context.Context, suite *check.Suite) (context.Context, error) {
 		return nil, err
 	}
 	// The order must exist before the site that proves it, because a Pod mounts its files at its start.
-	if s.account, s.order, err = byhand.Place(ctx, cluster.Client, byhand.Directory, s.server.Client, byhand.Names...); err != nil {
+	if s.account, s.order, err = byhand.Place(ctx,
+		cluster.Client, byhand.Directory, s.server.Client, byhand.Names...); err != nil {
 		return nil, err
 	}
 	for _, object := range s.objects {

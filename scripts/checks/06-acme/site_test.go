@@ -37,15 +37,16 @@ func issuer(v visit) {
 		"and proves by HTTP-01 through Ingresses of the class lab"
 	v.accepted(expected, "ClusterIssuer")
 	var seen *unstructured.Unstructured
-	err := deployed.Until(v.ctx, readyLimit, "the ClusterIssuer "+issuerName, func(ctx context.Context) (_ string, err error) {
-		if seen, err = v.Dynamic.Resource(clusterIssuers).Get(ctx, issuerName, metav1.GetOptions{}); err != nil {
-			return "", err
-		}
-		if status, message := condition(seen, "Ready"); status != "True" {
-			return "it is not Ready: " + message, nil
-		}
-		return "", nil
-	})
+	err := deployed.Until(v.ctx, readyLimit, "the ClusterIssuer "+issuerName,
+		func(ctx context.Context) (_ string, err error) {
+			if seen, err = v.Dynamic.Resource(clusterIssuers).Get(ctx, issuerName, metav1.GetOptions{}); err != nil {
+				return "", err
+			}
+			if status, message := condition(seen, "Ready"); status != "True" {
+				return "it is not Ready: " + message, nil
+			}
+			return "", nil
+		})
 	if err != nil {
 		v.Fail(v.t, expected, err.Error(), "none")
 	}
@@ -63,14 +64,17 @@ func issuer(v visit) {
 			return
 		}
 	}
-	v.Fail(v.t, expected, fmt.Sprintf("none of its %d solvers uses Ingresses of the class %s", len(solvers), ingressClass), "none")
+	v.Fail(v.t, expected,
+		fmt.Sprintf("none of its %d solvers uses Ingresses of the class %s", len(solvers), ingressClass), "none")
 }
 
 func issued(v visit) {
-	const expected = "the Ingress of shop.lab.test makes cert-manager issue a certificate for that name into the Secret shop-tls"
+	const expected = "the Ingress of shop.lab.test makes cert-manager issue a certificate " +
+		"for that name into the Secret shop-tls"
 	v.accepted(expected, "Ingress")
 	err := deployed.Until(v.ctx, issueLimit, "the Certificate", func(ctx context.Context) (string, error) {
-		certificate, err := v.Dynamic.Resource(certificates).Namespace(byhand.Namespace).Get(ctx, shopSecret, metav1.GetOptions{})
+		certificate, err := v.Dynamic.Resource(certificates).Namespace(byhand.Namespace).
+			Get(ctx, shopSecret, metav1.GetOptions{})
 		switch {
 		case err != nil && strings.Contains(err.Error(), "not found"):
 			return "there is no Certificate " + shopSecret, nil
@@ -155,7 +159,8 @@ func explained(v visit) {
 	}, "Challenge")
 	judge("made", a.Made, nil, created)
 	judge("removed", a.Removed, map[string]string{
-		"system:serviceaccount:kube-system:generic-garbage-collector": "the Challenge still existed, so that it had nothing to collect",
+		"system:serviceaccount:kube-system:generic-garbage-collector": "the Challenge still existed, " +
+			"so that it had nothing to collect",
 	}, removed)
 	if len(mistakes) > 0 {
 		v.Fail(v.t, expected, strings.Join(mistakes, "; "), mistakes...)
