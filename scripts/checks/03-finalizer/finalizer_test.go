@@ -62,15 +62,19 @@ func TestFinalizer(t *testing.T) {
 }
 
 // rules are the requirements of this lab for each icecream of a story.
-var rules = story.Rules{Finalizer: finalizer, Books: true, Also: func(object *unstructured.Unstructured) (expected, observed string) {
-	now := view(object)
-	condition := settledIs(metav1.ConditionTrue, now)
-	place := fmt.Sprintf("in the condition Settled of %s, ", now.name)
-	if condition.Same() {
-		return "", ""
-	}
-	return place + condition.Expected(), place + condition.Observed()
-}}
+var rules = story.Rules{
+	Finalizer: finalizer,
+	Books:     true,
+	Also: func(object *unstructured.Unstructured) (expected, observed string) {
+		now := view(object)
+		condition := settledIs(metav1.ConditionTrue, now)
+		place := fmt.Sprintf("in the condition Settled of %s, ", now.name)
+		if condition.Same() {
+			return "", ""
+		}
+		return place + condition.Expected(), place + condition.Observed()
+	},
+}
 
 type parlourKey struct{}
 

@@ -271,7 +271,7 @@ func foreignFinalizer() types.Feature {
 			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
 			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: watchDelay}})
 			v.change(other, `{"spec":{"topping":["cream"]}}`)
-			// this write begins it
+			// The operator's write for it begins the fault.
 			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream")
 			for _, name := range pitayas {
 				o := v.createIcecream(name, []string{name})

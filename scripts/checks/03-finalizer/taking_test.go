@@ -41,10 +41,12 @@ func (v visit) awaitFinalizer(expected string, patience time.Duration, o order) 
 func (v visit) finalizerInStatus(o order) bool {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()
-	return len(v.Audit.Since(0, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
-		return e.Name == o.name && e.Subresource == "status" && bytes.Contains(e.Request, []byte(`"`+finalizer+`"`)) &&
-			!bytes.Contains(e.Response, []byte(`"`+finalizer+`"`))
-	}))) > 0
+	return len(v.Audit.Since(0, v.OperatorRequests().And(
+		audit.On(resource.Group, resource.Resource),
+		func(e audit.Event) bool {
+			return e.Name == o.name && e.Subresource == "status" && bytes.Contains(e.Request, []byte(`"`+finalizer+`"`)) &&
+				!bytes.Contains(e.Response, []byte(`"`+finalizer+`"`))
+		}))) > 0
 }
 
 func ingredientsTaken() types.Feature {

@@ -26,7 +26,10 @@ const namespacePatience = 30 * time.Second
 
 // undeletable are the conditions of a namespace whose llamas can't be deleted. The condition depends on what the
 // namespace controller knows already: the group is gone from discovery, or the server does not answer.
-var undeletable = []corev1.NamespaceConditionType{corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionContentFailure}
+var undeletable = []corev1.NamespaceConditionType{
+	corev1.NamespaceDeletionDiscoveryFailure,
+	corev1.NamespaceDeletionContentFailure,
+}
 
 // namespaceDelay is how long the namespace controller waits after a namespace was deleted.
 const namespaceDelay = 5 * time.Second
@@ -93,10 +96,11 @@ func available() types.Feature {
 			} else {
 				v.OK(v.t, "deleting a namespace", namespaces.Delete(v.ctx, name, metav1.DeleteOptions{}))
 			}
-			v.eventually("while the server is away the APIService's condition Available is False", startPatience, v.withTouch(func() (string, bool) {
-				observed, available := v.condition()
-				return observed, !available
-			}))
+			v.eventually("while the server is away the APIService's condition Available is False", startPatience,
+				v.withTouch(func() (string, bool) {
+					observed, available := v.condition()
+					return observed, !available
+				}))
 			if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); a.code != http.StatusServiceUnavailable {
 				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.summary())
 			}
@@ -117,16 +121,17 @@ func available() types.Feature {
 				})
 			v.startByVariable()
 			v.eventually("when the server is back the APIService is Available again", startPatience, v.withTouch(v.condition))
-			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience, func() (string, bool) {
-				namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
-				if apierrors.IsNotFound(err) {
-					return "", true
-				}
-				if err != nil {
-					return err.Error(), false
-				}
-				return fmt.Sprintf("it is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
-			})
+			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience,
+				func() (string, bool) {
+					namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
+					if apierrors.IsNotFound(err) {
+						return "", true
+					}
+					if err != nil {
+						return err.Error(), false
+					}
+					return fmt.Sprintf("it is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
+				})
 			if a := v.send(v.ctx, http.MethodGet, llama(name, lastOne), nil); a.code != http.StatusNotFound {
 				v.fail(a, "the llamas of a namespace are deleted with it", "the answer is "+a.summary())
 			}

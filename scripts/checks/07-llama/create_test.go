@@ -24,7 +24,8 @@ import (
 func create() types.Feature {
 	return features.New("create").
 		Assess("a llama is stored", check.Assess(step(func(v visit) {
-			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("born", 99.5, 1.25)), "a create answers 201", http.StatusCreated)
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("born", 99.5, 1.25)),
+				"a create answers 201", http.StatusCreated)
 			object := a.object()
 			if _, err := time.Parse(time.RFC3339, textOf(object, "metadata", "creationTimestamp")); err != nil ||
 				uidOf(object) == "" || versionOf(object) == "" {
@@ -33,7 +34,8 @@ func create() types.Feature {
 						uidOf(object), textOf(object, "metadata", "creationTimestamp"), versionOf(object)))
 			}
 			if textOf(object, "metadata", "namespace") != ns {
-				v.fail(a, "metadata.namespace is that of the path", fmt.Sprintf("it is %q", textOf(object, "metadata", "namespace")))
+				v.fail(a, "metadata.namespace is that of the path",
+					fmt.Sprintf("it is %q", textOf(object, "metadata", "namespace")))
 			}
 			claimed := newLlama("claimed", 99.5, 1.25)
 			claimed["metadata"].(map[string]any)["uid"] = otherUID
@@ -46,12 +48,14 @@ func create() types.Feature {
 			}
 			dated := newLlama("dated", 99.5, 1.25)
 			dated["metadata"].(map[string]any)["resourceVersion"] = otherVersion
-			if a := v.send(v.ctx, http.MethodPost, llamas(ns), dated); a.code == http.StatusCreated && versionOf(a.object()) == otherVersion {
+			if a := v.send(v.ctx, http.MethodPost, llamas(ns), dated); a.code == http.StatusCreated &&
+				versionOf(a.object()) == otherVersion {
 				v.fail(a, "the server sets the resourceVersion of a new llama, whatever the client sends",
 					"it is the one that the client sent, "+otherVersion)
 			}
 			v.discoveryHas("create")
-			again := v.want(v.send(v.ctx, http.MethodGet, llama(ns, "born"), nil), "a llama that was created can be read", http.StatusOK)
+			again := v.want(v.send(v.ctx, http.MethodGet, llama(ns, "born"), nil), "a llama that was created can be read",
+				http.StatusOK)
 			if uidOf(again.object()) != uidOf(object) || versionOf(again.object()) != versionOf(object) {
 				v.fail(again, "a llama reads back with the uid and the resourceVersion of the create's answer",
 					fmt.Sprintf("uid %q became %q, resourceVersion %q became %q",
@@ -76,9 +80,13 @@ func create() types.Feature {
 			v.create(ns, newLlama("busy", 99.5, 1.25))
 			for round := range rushRounds {
 				name := fmt.Sprintf("rush-%d", round)
-				replies := v.rush(send, llama(ns, "busy"), func(int) answer { return send(http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25)) })
-				if n := len(having(replies, http.StatusCreated)); n > 1 || n == 0 && len(having(replies, http.StatusConflict)) == len(replies) {
-					v.Fail(v.t, fmt.Sprintf("of %d creates of one name at the same time one answers 201, and the others 409 AlreadyExists", rushWrites),
+				replies := v.rush(send, llama(ns, "busy"), func(int) answer {
+					return send(http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25))
+				})
+				if n := len(having(replies, http.StatusCreated)); n > 1 ||
+					n == 0 && len(having(replies, http.StatusConflict)) == len(replies) {
+					v.Fail(v.t, fmt.Sprintf("of %d creates of one name at the same time "+
+						"one answers 201, and the others 409 AlreadyExists", rushWrites),
 						"the answers are "+counted(replies), replies[0].String())
 				}
 				for _, a := range replies {
@@ -104,7 +112,8 @@ func create() types.Feature {
 						c.weight, c.height), http.StatusCreated)
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(longName, 99.5, 1.25)),
-				fmt.Sprintf("a create with a name of %d characters, the longest valid name, answers 201", len(longName)), http.StatusCreated)
+				fmt.Sprintf("a create with a name of %d characters, the longest valid name, answers 201",
+					len(longName)), http.StatusCreated)
 		}))).
 		Assess("what is wrong is refused", check.Assess(step(func(v visit) {
 			v.create(ns, newLlama("taken", 99.5, 1.25))
@@ -122,7 +131,8 @@ func create() types.Feature {
 				"a create with a negative height answers 422", http.StatusUnprocessableEntity)
 			for _, c := range []limitNumber{{-smallNumber, 1.25}, {99.5, -smallNumber}} {
 				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("light", c.weight, c.height)),
-					fmt.Sprintf("a create with the weight %v and the height %v answers 422, since one of them is negative", c.weight, c.height),
+					fmt.Sprintf("a create with the weight %v and the height %v answers 422, "+
+						"since one of them is negative", c.weight, c.height),
 					http.StatusUnprocessableEntity)
 			}
 			for _, text := range [][2]any{{"heavy", 1.25}, {99.5, "1.25"}} {
@@ -137,7 +147,8 @@ func create() types.Feature {
 			}
 			for _, name := range []string{"Not_A_Name", "UPPER", "-begins", "ends-", "with/slash", longName + "a", ""} {
 				v.want(v.send(v.ctx, http.MethodPost, llamas(ns), newLlama(name, 99.5, 1.25)),
-					fmt.Sprintf("a create with the name %q, which is not valid (RFC 1123), answers 422", shortened(name)), http.StatusUnprocessableEntity)
+					fmt.Sprintf("a create with the name %q, which is not valid (RFC 1123), answers 422",
+						shortened(name)), http.StatusUnprocessableEntity)
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(ns), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`),
 				"a create with a body that is no JSON answers 400", http.StatusBadRequest)
@@ -146,10 +157,13 @@ func create() types.Feature {
 				odd := newLlama("odd", 99.5, 1.25)
 				odd["spec"].(map[string]any)[field] = 7
 				v.want(v.send(v.ctx, http.MethodPost, llamas(ns)+"?fieldValidation=Strict", odd),
-					"a create with fieldValidation=Strict and a field that the kind does not have, spec."+field+", answers 400", http.StatusBadRequest)
+					"a create with fieldValidation=Strict and a field that the kind does not have, spec."+field+", answers 400",
+					http.StatusBadRequest)
 				a := v.send(v.ctx, http.MethodPost, llamas(ns)+"?fieldValidation=Ignore", odd)
-				if a.code == http.StatusCreated && (numberOf(a.object(), "spec", "weight") != 99.5 || numberOf(a.object(), "spec", "height") != 1.25) {
-					v.fail(a, "a field that the kind does not have, spec."+field+", sets no other field", "the answer has "+spec(a.object()))
+				if a.code == http.StatusCreated &&
+					(numberOf(a.object(), "spec", "weight") != 99.5 || numberOf(a.object(), "spec", "height") != 1.25) {
+					v.fail(a, "a field that the kind does not have, spec."+field+", sets no other field",
+						"the answer has "+spec(a.object()))
 				}
 				v.send(v.ctx, http.MethodDelete, llama(ns, "odd"), nil)
 			}
@@ -185,7 +199,8 @@ func (v visit) discoveryHas(verb string) {
 	for _, resource := range resourcesIn(a) {
 		verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
 		if textOf(resource, "name") == "llamas" && !slices.Contains(verbs, verb) {
-			v.fail(a, "discovery lists the verb "+verb+" for llamas, since the server serves it", fmt.Sprintf("they have %v", verbs))
+			v.fail(a, "discovery lists the verb "+verb+" for llamas, since the server serves it",
+				fmt.Sprintf("they have %v", verbs))
 		}
 	}
 }
@@ -200,7 +215,9 @@ const (
 
 // rush sends requests at the same time, and patches another llama in the meantime, so that a server has something to
 // wait for.
-func (v visit) rush(send func(method, path string, body any, headers ...string) answer, busy string, ask func(i int) answer) []answer {
+func (v visit) rush(
+	send func(method, path string, body any, headers ...string) answer, busy string, ask func(i int) answer,
+) []answer {
 	v.t.Helper()
 	answers := atOnce(rushWrites+rushOthers, func(i int) answer {
 		if i < rushOthers {
@@ -266,7 +283,8 @@ func namespaces() types.Feature {
 			generated := newLlama("", 100, 1.5)
 			generated["metadata"] = map[string]any{"generateName": "late-"}
 			for what, b := range map[string]answer{
-				"a dry run of it":       v.send(v.ctx, http.MethodPost, llamas(namespace.Name)+rehearse, newLlama("late", 100, 1.5)),
+				"a dry run of it": v.send(v.ctx, http.MethodPost, llamas(namespace.Name)+rehearse,
+					newLlama("late", 100, 1.5)),
 				"one with generateName": v.send(v.ctx, http.MethodPost, llamas(namespace.Name), generated),
 			} {
 				v.want(b, expected+", and so does "+what, http.StatusForbidden)

@@ -38,13 +38,16 @@ func remove() types.Feature {
 			}
 			body := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q,"resourceVersion":%q}}`,
 				uidOf(object), versionOf(object))
-			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "leaving"), body), "a delete whose precondition holds answers 200", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodGet, llama(ns, "leaving"), nil), "a llama that was deleted is gone: 404", http.StatusNotFound)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "leaving"), body), "a delete whose precondition holds answers 200",
+				http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(ns, "leaving"), nil), "a llama that was deleted is gone: 404",
+				http.StatusNotFound)
 			v.about(v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "leaving"), nil),
 				"a second delete answers 404", http.StatusNotFound), "llamas", "leaving")
 			back := v.create(ns, newLlama("leaving", 100, 1.5))
 			if uidOf(back) == uidOf(object) {
-				v.Fail(v.t, "a llama that is created again under the same name is another one, with another uid", "it has the same uid "+uidOf(back))
+				v.Fail(v.t, "a llama that is created again under the same name is another one, with another uid",
+					"it has the same uid "+uidOf(back))
 			}
 		}))).
 		Assess("one that a finalizer holds", check.Assess(step(func(v visit) {
@@ -60,7 +63,8 @@ func remove() types.Feature {
 				return v.send(ctx, http.MethodPatch, llama(ns, "held"), `{"metadata":{"finalizers":null}}`,
 					"Content-Type", string(apitypes.MergePatchType))
 			}
-			v.t.Cleanup(func() { release(context.WithoutCancel(v.ctx)) }) // otherwise it blocks every deletion of its namespace's content
+			// A llama that is still held would block every deletion of its namespace's content.
+			v.t.Cleanup(func() { release(context.WithoutCancel(v.ctx)) })
 			a := v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "held"), nil),
 				"a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
 			stays := v.want(v.send(v.ctx, http.MethodGet, llama(ns, "held"), nil),
@@ -82,7 +86,8 @@ func remove() types.Feature {
 					unstructured.RemoveNestedField(object, "metadata", "finalizers")
 				}
 				if timestamp != "" {
-					v.OK(v.t, "setting the deletionTimestamp", unstructured.SetNestedField(object, timestamp, "metadata", "deletionTimestamp"))
+					v.OK(v.t, "setting the deletionTimestamp",
+						unstructured.SetNestedField(object, timestamp, "metadata", "deletionTimestamp"))
 				}
 				return v.send(v.ctx, http.MethodPut, llama(ns, "held"), object)
 			}
@@ -90,7 +95,8 @@ func remove() types.Feature {
 				v.t.Helper()
 				now := v.send(v.ctx, http.MethodGet, llama(ns, "held"), nil)
 				if is := textOf(now.object(), "metadata", "deletionTimestamp"); is != marked {
-					v.fail(now, expected, fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.summary()))
+					v.fail(now, expected,
+						fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.summary()))
 				}
 			}
 			// Each request either has no effect on the deletion, or is refused.
@@ -136,34 +142,41 @@ func remove() types.Feature {
 			other := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?labelSelector=age%3Dold", other),
 				"a deletecollection whose precondition names another uid than that of the llamas answers 409", http.StatusConflict)
-			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?labelSelector=age%3Dold", nil), "a deletecollection answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?labelSelector=age%3Dold", nil),
+				"a deletecollection answers 200", http.StatusOK)
 			a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
-			if names := a.names(); slices.Contains(names, "old-1") || slices.Contains(names, "old-2") || !slices.Contains(names, "young") {
-				v.fail(a, "a deletecollection with the selector age=old removes old-1 and old-2, and leaves young", fmt.Sprintf("there are %v", names))
+			if names := a.names(); slices.Contains(names, "old-1") ||
+				slices.Contains(names, "old-2") || !slices.Contains(names, "young") {
+				v.fail(a, "a deletecollection with the selector age=old removes old-1 and old-2, and leaves young",
+					fmt.Sprintf("there are %v", names))
 			}
 			if a := v.send(v.ctx, http.MethodGet, llama(otherNS, "old-elsewhere"), nil); a.code != http.StatusOK {
 				v.fail(a, "a deletecollection in one namespace leaves the llamas of others", "old-elsewhere is gone")
 			}
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?fieldSelector=spec.shoes%3D4", nil),
-				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing", http.StatusBadRequest)
+				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing",
+				http.StatusBadRequest)
 			v.create(ns, newLlama("chosen", 100, 1.5))
 			if v.selectsByName("chosen") { // another check reports that it does not
 				v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+"?fieldSelector=metadata.name%3Dchosen", nil),
 					"a deletecollection with a field selector answers 200", http.StatusOK)
-				if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); slices.Contains(a.names(), "chosen") || !slices.Contains(a.names(), "young") {
+				if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); slices.Contains(a.names(), "chosen") ||
+					!slices.Contains(a.names(), "young") {
 					v.fail(a, "a deletecollection with the field selector metadata.name=chosen removes chosen alone",
 						fmt.Sprintf("there are %v", a.names()))
 				}
 			}
 			if output, ok, err := v.kubectl("", "delete", "llamas", "--all", "-n", ns, "--timeout=5s"); ok && err != nil {
-				v.Fail(v.t, "kubectl delete llamas --all removes all, and sees that they are gone", "it prints: "+strings.TrimSpace(output))
+				v.Fail(v.t, "kubectl delete llamas --all removes all, and sees that they are gone",
+					"it prints: "+strings.TrimSpace(output))
 			}
 		}))).Feature()
 }
 
 // selectsByName reports whether a list with a field selector has only this llama.
 func (v visit) selectsByName(name string) bool {
-	return slices.Equal(v.send(v.ctx, http.MethodGet, llamas(ns)+"?fieldSelector=metadata.name%3D"+name, nil).names(), []string{name})
+	return slices.Equal(v.send(v.ctx, http.MethodGet, llamas(ns)+"?fieldSelector=metadata.name%3D"+name, nil).names(),
+		[]string{name})
 }
 
 // rehearse is the query of a dry run.
@@ -175,7 +188,8 @@ func dryRun() types.Feature {
 			from := v.now(ns)
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas(ns)+rehearse, newLlama("rehearsed", 100, 1.5)),
 				"a dry run of a create answers 201", http.StatusCreated)
-			if nameOf(a.object()) != "rehearsed" || uidOf(a.object()) == "" || textOf(a.object(), "metadata", "creationTimestamp") == "" {
+			if nameOf(a.object()) != "rehearsed" || uidOf(a.object()) == "" ||
+				textOf(a.object(), "metadata", "creationTimestamp") == "" {
 				v.fail(a, "a dry run answers as the request would, with the llama, its uid and its creationTimestamp",
 					fmt.Sprintf("the answer is %s, with the name %q, the uid %q and the creationTimestamp %q",
 						a.summary(), nameOf(a.object()), uidOf(a.object()), textOf(a.object(), "metadata", "creationTimestamp")))
@@ -197,8 +211,10 @@ func dryRun() types.Feature {
 			a = v.want(v.send(v.ctx, http.MethodPut, llama(ns, "unchanged")+rehearse, replaced),
 				"a dry run of a replace answers 200", http.StatusOK)
 			v.weighs(a, "a replace", 2)
-			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "unchanged")+rehearse, nil), "a dry run of a delete answers 200", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+rehearse, nil), "a dry run of a deletecollection answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "unchanged")+rehearse, nil), "a dry run of a delete answers 200",
+				http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(ns)+rehearse, nil), "a dry run of a deletecollection answers 200",
+				http.StatusOK)
 			// kubectl delete --dry-run=server sends it in the body.
 			const options = `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`
 			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "unchanged"), options),
@@ -212,7 +228,8 @@ func dryRun() types.Feature {
 			v.refusesUnknownDryRun("unchanged")
 			v.want(v.send(v.ctx, http.MethodDelete, llama(ns, "rehearsed")+rehearse, nil),
 				"a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
-			a = v.want(v.send(v.ctx, http.MethodGet, llama(ns, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodGet, llama(ns, "unchanged"), nil), "after dry runs the llama is still there",
+				http.StatusOK)
 			if versionOf(a.object()) != versionOf(first) {
 				v.fail(a, "dry runs change nothing", fmt.Sprintf("the resourceVersion %q was %q, and the weight is %v",
 					versionOf(a.object()), versionOf(first), numberOf(a.object(), "spec", "weight")))
@@ -236,7 +253,8 @@ func dryRun() types.Feature {
 					continue
 				}
 				if v.send(v.ctx, c.method, llama(ns, "unchanged"), c.body).code == http.StatusConflict {
-					v.fail(rehearsed, "a dry run of "+c.what+" answers 409, as without a dry run", "the answer is "+rehearsed.summary())
+					v.fail(rehearsed, "a dry run of "+c.what+" answers 409, as without a dry run",
+						"the answer is "+rehearsed.summary())
 				}
 				break
 			}
@@ -280,7 +298,8 @@ func (v visit) watchSeesNoDryRun(from string) {
 		}
 	}
 	if !slices.Equal(seen, want) {
-		v.Fail(v.t, "a watch sends no event for a dry run: it sends "+strings.Join(want, ", "), "it sends "+strings.Join(seen, ", "))
+		v.Fail(v.t, "a watch sends no event for a dry run: it sends "+strings.Join(want, ", "),
+			"it sends "+strings.Join(seen, ", "))
 	}
 }
 

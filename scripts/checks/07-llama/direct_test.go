@@ -100,7 +100,10 @@ func (v visit) askerOver(round *http.Transport) asker {
 	if host == "" {
 		host = "https://" + v.Server.Name
 	}
-	return asker{client: &http.Client{Transport: transport.NewUserAgentRoundTripper("operator-labs-checks", round)}, host: host}
+	return asker{
+		client: &http.Client{Transport: transport.NewUserAgentRoundTripper("operator-labs-checks", round)},
+		host:   host,
+	}
 }
 
 // forward connects to a Pod of the server.
@@ -151,15 +154,22 @@ func (v visit) impostors(name string) []impostor {
 		return &tls.Certificate{Certificate: append([][]byte{alone.Certificate[0]}, others...), PrivateKey: alone.PrivateKey}
 	}
 	const unknown = "a certificate of an unknown authority in the name of the front proxy"
-	all := []impostor{{unknown, &alone}, {unknown + ", followed by the certificate of that authority", followedBy(block.Bytes)}}
+	all := []impostor{
+		{unknown, &alone},
+		{unknown + ", followed by the certificate of that authority", followedBy(block.Bytes)},
+	}
 	if v.Server.FrontProxyCert != "" {
 		own, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
 		v.OK(v.t, "reading the front proxy's certificate", err)
-		all = append(all, impostor{unknown + ", followed by the front proxy's own certificate without its key", followedBy(own.Certificate...)})
+		all = append(all, impostor{
+			unknown + ", followed by the front proxy's own certificate without its key",
+			followedBy(own.Certificate...),
+		})
 	}
 	// A configuration without a client certificate uses a token.
 	if user, err := rest.TLSConfigFor(v.Config); err == nil && user != nil && user.GetClientCertificate != nil {
-		if certificate, err := user.GetClientCertificate(nil); err == nil && certificate != nil && len(certificate.Certificate) > 0 {
+		if certificate, err := user.GetClientCertificate(nil); err == nil &&
+			certificate != nil && len(certificate.Certificate) > 0 {
 			all = append(all, impostor{"a user's certificate, of the cluster's authority for users", certificate})
 		}
 	}

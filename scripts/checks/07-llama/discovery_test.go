@@ -23,7 +23,8 @@ import (
 func discovered() types.Feature {
 	return features.New("discovery").
 		Assess("the API server finds the group version", check.Assess(step(func(v visit) {
-			const expected = "the API server reaches the group version: GET " + root + " answers 200, and the APIService is Available"
+			const expected = "the API server reaches the group version: " +
+				"GET " + root + " answers 200, and the APIService is Available"
 			v.hasLlamas(v.reaches(root, expected, func(a answer) (string, bool) {
 				got, available := v.condition()
 				return fmt.Sprintf("GET %s answers %s, and %s", root, a.summary(), got), available && a.code == http.StatusOK
@@ -41,9 +42,11 @@ func discovered() types.Feature {
 					fmt.Sprintf("it has the kind %q and the name %q", textOf(object, "kind"), textOf(object, "name")))
 			}
 			v.hasVersion(a, a.object())
-			a = v.want(p.send(v.ctx, http.MethodGet, "/apis", nil, admin...), "the server answers /apis with an APIGroupList", http.StatusOK)
+			a = v.want(p.send(v.ctx, http.MethodGet, "/apis", nil, admin...), "the server answers /apis with an APIGroupList",
+				http.StatusOK)
 			if kind := textOf(a.object(), "kind"); kind != "APIGroupList" {
-				v.fail(a, "/apis is an APIGroupList for a client that does not ask for aggregated discovery", fmt.Sprintf("its kind is %q", kind))
+				v.fail(a, "/apis is an APIGroupList for a client that does not ask for aggregated discovery",
+					fmt.Sprintf("its kind is %q", kind))
 			}
 			groups, _, _ := unstructured.NestedSlice(a.object(), "groups")
 			for _, found := range groups {
@@ -67,8 +70,8 @@ func (v visit) hasVersion(a answer, found map[string]any) {
 			return
 		}
 	}
-	v.fail(a, fmt.Sprintf("in GET %s the group has the version v1alpha, with the groupVersion %s, as its preferred version",
-		a.path, groupVersion),
+	v.fail(a, fmt.Sprintf("in GET %s the group has the version v1alpha, "+
+		"with the groupVersion %s, as its preferred version", a.path, groupVersion),
 		fmt.Sprintf("its versions are %v, and the preferred one is %v", versions, found["preferredVersion"]))
 }
 
@@ -86,7 +89,8 @@ func (v visit) hasLlamas(a answer) {
 		}
 		namespaced, _, _ := unstructured.NestedBool(resource, "namespaced")
 		verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
-		if textOf(resource, "kind") != "Llama" || !namespaced || !slices.Contains(verbs, "get") || !slices.Contains(verbs, "list") {
+		if textOf(resource, "kind") != "Llama" || !namespaced ||
+			!slices.Contains(verbs, "get") || !slices.Contains(verbs, "list") {
 			v.fail(a, expected, fmt.Sprintf("llamas have the kind %q, namespaced is %t, and the verbs are %v",
 				textOf(resource, "kind"), namespaced, verbs))
 		}
@@ -121,7 +125,8 @@ func (v visit) described(a answer, resource map[string]any, plural, kind, singul
 		v.fail(a, fmt.Sprintf("in discovery %s have the verbs %v", plural, verbs), fmt.Sprintf("they have %v", has))
 	}
 	// One for each form, too.
-	if namespaced, _, _ := unstructured.NestedBool(resource, "namespaced"); !namespaced && textOf(resource, "scope") != "Namespaced" {
+	if namespaced, _, _ := unstructured.NestedBool(resource, "namespaced"); !namespaced &&
+		textOf(resource, "scope") != "Namespaced" {
 		v.fail(a, "in discovery "+plural+" are namespaced", "they are not")
 	}
 	if got := textOf(resource, "kind") + textOf(resource, "responseKind", "kind"); got != kind {
@@ -142,7 +147,8 @@ func harmless() types.Feature {
 		Assess("clients that ask each group find all kinds", check.Assess(step(func(v visit) {
 			client, err := discovery.NewDiscoveryClientForConfig(v.Config)
 			v.OK(v.t, "making a client", err)
-			client.UseLegacyDiscovery = true // like clients that request each group, and store the answers by their group version
+			// Some clients request each group, and store the answers by their group version.
+			client.UseLegacyDiscovery = true
 			all, err := restmapper.GetAPIGroupResources(client)
 			v.OK(v.t, "asking each group for its resources", err)
 			mapper := restmapper.NewDiscoveryRESTMapper(all)
@@ -186,8 +192,10 @@ func aggregatedDiscovery() types.Feature {
 			const expected = "to a client that asks for it, /apis answers an APIGroupDiscoveryList, " +
 				"and says so in its Content-Type (as=APIGroupDiscoveryList)"
 			_, parameters, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
-			if kind := textOf(a.object(), "kind"); kind != "APIGroupDiscoveryList" || parameters["as"] != "APIGroupDiscoveryList" {
-				v.fail(a, expected, fmt.Sprintf("the answer's kind is %q, and its Content-Type %q", kind, a.header.Get("Content-Type")))
+			if kind := textOf(a.object(), "kind"); kind != "APIGroupDiscoveryList" ||
+				parameters["as"] != "APIGroupDiscoveryList" {
+				v.fail(a, expected,
+					fmt.Sprintf("the answer's kind is %q, and its Content-Type %q", kind, a.header.Get("Content-Type")))
 			}
 			older := v.send(v.ctx, http.MethodGet, root, nil)
 			for _, found := range a.items() {
@@ -202,7 +210,8 @@ func aggregatedDiscovery() types.Feature {
 						resource, _ := resource.(map[string]any)
 						verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
 						if textOf(version, "version") == "v1alpha" && textOf(resource, "resource") == "llamas" &&
-							textOf(resource, "responseKind", "kind") == "Llama" && textOf(resource, "scope") == "Namespaced" && slices.Contains(verbs, "list") {
+							textOf(resource, "responseKind", "kind") == "Llama" && textOf(resource, "scope") == "Namespaced" &&
+							slices.Contains(verbs, "list") {
 							v.described(a, resource, "llamas", "Llama", "llama", "ll", nil)
 							v.sameAs(older, a, resources)
 							return
@@ -253,7 +262,8 @@ func (v visit) sameAs(older, a answer, resources []any) {
 				fmt.Sprintf("the kind is %q, and the scope %q", kind, textOf(is, "scope")))
 		}
 		if slices.Sort(has); !slices.Equal(has, verbs) {
-			v.fail(a, fmt.Sprintf("aggregated discovery has the verbs of GET %s: %v for %s", root, verbs, name), fmt.Sprintf("it has %v", has))
+			v.fail(a, fmt.Sprintf("aggregated discovery has the verbs of GET %s: %v for %s", root, verbs, name),
+				fmt.Sprintf("it has %v", has))
 		}
 	}
 }

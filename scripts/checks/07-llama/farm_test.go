@@ -32,7 +32,11 @@ const (
 
 var (
 	llamaResource      = schema.GroupVersionResource{Group: group, Version: "v1alpha", Resource: "llamas"}
-	apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	apiServiceResource = schema.GroupVersionResource{
+		Group:    "apiregistration.k8s.io",
+		Version:  "v1",
+		Resource: "apiservices",
+	}
 )
 
 // llamas returns the path of the llamas of a namespace. Empty: of all namespaces.
@@ -258,7 +262,8 @@ func (v visit) want(a answer, expected string, codes ...int) answer {
 func (v visit) about(a answer, kind, name string) {
 	v.t.Helper()
 	object := a.object()
-	if textOf(object, "details", "name") == name && textOf(object, "details", "kind") == kind && textOf(object, "details", "group") == group {
+	if textOf(object, "details", "name") == name &&
+		textOf(object, "details", "kind") == kind && textOf(object, "details", "group") == group {
 		return
 	}
 	v.fail(a, fmt.Sprintf("the Status has details with the name %q, the kind %q and the group %q", name, kind, group),
@@ -289,7 +294,8 @@ func (v visit) change(namespace, name, patch string) map[string]any {
 // drop deletes a llama, and fails the check if that does not work.
 func (v visit) drop(namespace, name string) {
 	v.t.Helper()
-	v.want(v.send(v.ctx, http.MethodDelete, llama(namespace, name), nil), "a llama can be deleted", http.StatusOK, http.StatusAccepted)
+	v.want(v.send(v.ctx, http.MethodDelete, llama(namespace, name), nil), "a llama can be deleted",
+		http.StatusOK, http.StatusAccepted)
 }
 
 // lookAgain is the interval at which a check reads state that no watch reports.
@@ -345,7 +351,8 @@ func (v visit) withTouch(look check.Look) check.Look {
 // touch changes an annotation of the APIService.
 func (v visit) touch() {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
-	_, err := v.dynamic.Resource(apiServiceResource).Patch(v.ctx, apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := v.dynamic.Resource(apiServiceResource).Patch(v.ctx,
+		apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		v.t.Logf("changing the APIService %s: %v", apiService, err)
 	}
@@ -403,7 +410,8 @@ func ensureStarted(ctx context.Context, c *check.Check) error {
 		if visitor.send(ctx, http.MethodGet, root, nil).code == http.StatusOK {
 			return nil
 		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`,
+			time.Now().Format(time.RFC3339Nano))
 		_, err := visitor.dynamic.Resource(apiServiceResource).Patch(ctx, apiService, types.MergePatchType,
 			[]byte(patch), metav1.PatchOptions{})
 		if err != nil {

@@ -96,7 +96,8 @@ func farmPods() types.Feature {
 			})
 			if got := containersOf(a.object()); textOf(a.object(), "kind") != "FarmPod" ||
 				nameOf(a.object()) != "farm-shearer" || !slices.Equal(got, want) {
-				v.fail(a, fmt.Sprintf("it is a FarmPod farm-shearer, whose spec.containers have the Pod's names and images: %v", want),
+				v.fail(a, fmt.Sprintf("it is a FarmPod farm-shearer, "+
+					"whose spec.containers have the Pod's names and images: %v", want),
 					fmt.Sprintf("it is a %s %s with %v", textOf(a.object(), "kind"), nameOf(a.object()), got))
 			}
 			v.metadataOf("shearer", a)
@@ -151,8 +152,13 @@ func farmPods() types.Feature {
 			v.about(a, "farmpods", "farm-nobody")
 			v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"/shearer", nil),
 				"GET of a FarmPod whose name does not begin with farm- answers 404", http.StatusNotFound)
-			body := map[string]any{"apiVersion": groupVersion, "kind": "FarmPod", "metadata": map[string]any{"name": "farm-made"}}
-			v.want(v.send(v.ctx, http.MethodPost, pods(ns), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)
+			body := map[string]any{
+				"apiVersion": groupVersion,
+				"kind":       "FarmPod",
+				"metadata":   map[string]any{"name": "farm-made"},
+			}
+			v.want(v.send(v.ctx, http.MethodPost, pods(ns), body), "FarmPods are read-only: a create answers 405",
+				http.StatusMethodNotAllowed)
 			v.want(v.send(v.ctx, http.MethodDelete, pods(ns)+"/farm-shearer", nil),
 				"FarmPods are read-only: a delete answers 405", http.StatusMethodNotAllowed)
 			v.want(v.send(v.ctx, http.MethodDelete, pods(ns), nil),
@@ -203,7 +209,8 @@ func (v visit) metadataOf(name string, a answer) {
 	again := v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-"+name, nil)
 	is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339)
 	if is != "" && is != was {
-		v.fail(again, "the creationTimestamp of a FarmPod is that of its Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
+		v.fail(again, "the creationTimestamp of a FarmPod is that of its Pod",
+			fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
 	}
 	if uid := uidOf(a.object()); uid == "" || uid == string(pod.UID) || uid != uidOf(again.object()) {
 		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer",
@@ -247,7 +254,9 @@ func (v visit) allowed(user, group, resource, verb string) {
 func (v visit) allowedTo(user string, what authorizationv1.ResourceAttributes) {
 	v.t.Helper()
 	v.eventually("the right takes effect", grantPatience, func() (string, bool) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &what}}
+		review := &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &what},
+		}
 		answer, err := v.typed.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, review, metav1.CreateOptions{})
 		return fmt.Sprintf("%v", err), err == nil && answer.Status.Allowed
 	})
@@ -311,7 +320,8 @@ func deputy() types.Feature {
 					Namespace: ns, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb],
 				})
 			}
-			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(ns), nil), "FarmPods can be listed", http.StatusOK).object())
+			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(ns), nil),
+				"FarmPods can be listed", http.StatusOK).object())
 			for _, may := range verbs {
 				for verb, path := range map[string]string{
 					"get": pods(ns) + "/farm-secretive", "list": pods(ns),
@@ -329,7 +339,8 @@ func deputy() types.Feature {
 					}
 					a := v.send(v.ctx, http.MethodGet, path, nil, by(user(may))...)
 					if verb == may && a.code != http.StatusOK {
-						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb), "the answer is "+a.summary())
+						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb),
+							"the answer is "+a.summary())
 					}
 					if verb != may && a.code != http.StatusForbidden {
 						v.fail(a, fmt.Sprintf("a user who may %s FarmPods, but of Pods has only the right to %s, gets 403: "+
@@ -338,7 +349,8 @@ func deputy() types.Feature {
 				}
 			}
 			v.want(v.send(v.ctx, http.MethodGet, pods(ns)+"/farm-discreet", nil, by(user("get"))...),
-				"a user who may get only the Pod secretive (resourceNames) gets 403 for the FarmPod of another one", http.StatusForbidden)
+				"a user who may get only the Pod secretive (resourceNames) gets 403 for the FarmPod of another one",
+				http.StatusForbidden)
 		}))).Feature()
 }
 
@@ -352,7 +364,8 @@ func podsUnreadable() types.Feature {
 			v.pod(ns, "hidden", "main", "registry.example/hidden:1")
 			v.eventually("the list of FarmPods has farm-hidden", eventPatience, func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, pods(ns), nil)
-				return fmt.Sprintf("the answer is %s, and has %v", a.summary(), a.names()), slices.Contains(a.names(), "farm-hidden")
+				return fmt.Sprintf("the answer is %s, and has %v", a.summary(), a.names()),
+					slices.Contains(a.names(), "farm-hidden")
 			})
 			v.OK(v.t, "letting reads fail", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API},

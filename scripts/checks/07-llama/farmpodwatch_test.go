@@ -39,18 +39,21 @@ func farmPodWatch() types.Feature {
 			visited := map[string]watch{
 				"with the field selector metadata.name=farm-visited": follow(pods(ns), selected+"farm-visited"),
 				"with a label selector for it":                       follow(pods(ns), "&labelSelector="+podLabel+"%3Dvisited"),
-				"of all namespaces with its name and namespace":      follow(pods(""), selected+"farm-visited%2Cmetadata.namespace%3D"+ns),
+				"of all namespaces with its name and namespace": follow(pods(""),
+					selected+"farm-visited%2Cmetadata.namespace%3D"+ns),
 			}
 			last := map[string]watch{
-				"with the field selector metadata.name=farm-last":                 follow(pods(ns), selected+"farm-last"),
-				"with the field selector metadata.name!=farm-visited":             follow(pods(ns), "&fieldSelector=metadata.name%21%3Dfarm-visited"),
+				"with the field selector metadata.name=farm-last": follow(pods(ns), selected+"farm-last"),
+				"with the field selector metadata.name!=farm-visited": follow(pods(ns),
+					"&fieldSelector=metadata.name%21%3Dfarm-visited"),
 				"with the field selector metadata.name=visited, which is the Pod": follow(pods(ns), selected+"visited"),
 			}
 			v.pod(ns, "visited", "main", "registry.example/one:1")
 			_, err := v.typed.CoreV1().Pods(ns).Patch(v.ctx, "visited", apitypes.StrategicMergePatchType,
 				[]byte(`{"spec":{"containers":[{"name":"main","image":"registry.example/two:2"}]}}`), metav1.PatchOptions{})
 			v.OK(v.t, "changing a Pod's image", err)
-			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(ns).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			v.OK(v.t, "deleting a Pod",
+				v.typed.CoreV1().Pods(ns).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			v.visitedIn(w, "")
 			// Another check reports a server without tables.
 			if textOf(v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptTable).object(), "kind") == "Table" {
@@ -84,7 +87,8 @@ func farmPodWatch() types.Feature {
 			w := v.follow(pods(ns), "&labelSelector="+podLabel+"%3Dlast")
 			v.t.Cleanup(w.cancel)
 			v.requireStarted(w)
-			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
+			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as",
+				[]string{"ADDED farm-last"})
 			v.sendsInitialEvents(pods(ns), podLabel+"%3Dlast", "ADDED farm-last")
 			v.sendsInitialEvents(pods(ns), podLabel+"%3Dnone")
 		}))).
@@ -133,7 +137,8 @@ func (v visit) visitedIn(w watch, where string) {
 	v.t.Helper()
 	var seen []string
 	changed := false
-	expected := "a watch on FarmPods" + where + " sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
+	expected := "a watch on FarmPods" + where + " sends ADDED farm-visited, " +
+		"MODIFIED farm-visited with the new image, and DELETED farm-visited"
 	for {
 		events := v.take(w, 1)
 		if len(events) == 0 {

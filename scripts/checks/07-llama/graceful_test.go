@@ -123,7 +123,10 @@ func (v visit) endingWatches() map[string]watch {
 // emptyFarm deletes the llamas of the checks and of the herd, and reports whether no other llamas are left.
 func (v visit) emptyFarm() bool {
 	v.t.Helper()
-	for _, path := range []string{llamas(ns), llamas(otherNS), llama(carla.namespace, carla.name), llama(pedro.namespace, pedro.name)} {
+	for _, path := range []string{
+		llamas(ns), llamas(otherNS),
+		llama(carla.namespace, carla.name), llama(pedro.namespace, pedro.name),
+	} {
 		v.send(v.ctx, http.MethodDelete, path, nil)
 	}
 	left := v.send(v.ctx, http.MethodGet, llamas(""), nil)
@@ -170,7 +173,8 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 		if after := time.Since(began); after < shutdownDelay {
 			switch {
 			case a.code != http.StatusOK:
-				v.fail(a, expected+"such as lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.summary()))
+				v.fail(a, expected+"such as lists",
+					fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.summary()))
 			case again.refused != nil:
 				v.fail(*again.refused, expected+"such as new watches",
 					fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.summary()))

@@ -59,7 +59,8 @@ func bookmarks() types.Feature {
 				for i >= 0 && seen[i].Type != "BOOKMARK" {
 					i--
 				}
-				if i >= 0 && inTime && newerVersion(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
+				if i >= 0 && inTime &&
+					newerVersion(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
 					if seconds > 1 {
 						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server "+
 							"has looked at all changes, also at those that the watch does not send",
@@ -241,7 +242,8 @@ func (v visit) keepsLastChanges(versions <-chan string) {
 		return
 	}
 	from := strconv.FormatUint(numbers[len(numbers)-changesKept-1], 10)
-	expected := fmt.Sprintf("a watch from before the last %d changes sends all of them, since a server keeps at least that many", changesKept)
+	expected := fmt.Sprintf("a watch from before the last %d changes sends all of them, "+
+		"since a server keeps at least that many", changesKept)
 	w := v.follow(llamas(ns), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
@@ -276,7 +278,8 @@ func (v visit) continuesOldPage(page answer, then []string) {
 		}
 		return
 	}
-	if names := append(page.names(), rest.names()...); !slices.Equal(names, then) || versionOf(rest.object()) != versionOf(page.object()) {
+	if names := append(page.names(), rest.names()...); !slices.Equal(names, then) ||
+		versionOf(rest.object()) != versionOf(page.object()) {
 		v.fail(rest, fmt.Sprintf("%s: %v, with the resourceVersion %s", expected, then, versionOf(page.object())),
 			fmt.Sprintf("the pages have %v, and this one the resourceVersion %s", names, versionOf(rest.object())))
 	}
@@ -335,7 +338,8 @@ func gone() types.Feature {
 				if w.refused.code == http.StatusGone {
 					return
 				}
-				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.summary())
+				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone",
+					"the answer is "+w.refused.summary())
 			}
 			count := 0
 			for {
@@ -359,7 +363,8 @@ func gone() types.Feature {
 					}
 				case <-time.After(eventPatience):
 				}
-				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, or says 410 Gone", changes),
+				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, "+
+					"or says 410 Gone", changes),
 					fmt.Sprintf("it sends %d events and no error, so its client never learns of the others", count))
 			}
 		}))).

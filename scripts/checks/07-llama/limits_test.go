@@ -155,9 +155,12 @@ func limits() types.Feature {
 			}{
 				{"create", http.MethodPost, llamas(ns), "application/json", newLlama("overfed", 100, 1.5)},
 				{"update", http.MethodPut, llama(ns, "fed"), "application/json", newLlama("fed", 1, 1)},
-				{"patch", http.MethodPatch, llama(ns, "fed"), string(apitypes.MergePatchType), map[string]any{"spec": map[string]any{"weight": 1}}},
-				{"delete", http.MethodDelete, llama(ns, "fed"), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
-				{"deletecollection", http.MethodDelete, llamas(ns), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{"patch", http.MethodPatch, llama(ns, "fed"), string(apitypes.MergePatchType),
+					map[string]any{"spec": map[string]any{"weight": 1}}},
+				{"delete", http.MethodDelete, llama(ns, "fed"), "application/json",
+					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{"deletecollection", http.MethodDelete, llamas(ns), "application/json",
+					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
 			} {
 				content, err := json.Marshal(c.body)
 				v.OK(v.t, "making a body", err)
@@ -165,7 +168,8 @@ func limits() types.Feature {
 				a := send(c.method, c.path, "{"+padding+string(content[1:]), "Content-Type", c.mediaType)
 				if a.err == nil && a.code != http.StatusRequestEntityTooLarge {
 					v.fail(a,
-						fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20),
+						fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, "+
+							"here one of %d MiB", c.verb, largeBody>>20),
 						"the answer is "+a.summary())
 				}
 			}
@@ -200,10 +204,11 @@ func limits() types.Feature {
 			v.grant("crowd", ns, "", "pods", "watch")
 			v.allowed("crowd", group, "farmpods", "watch")
 			v.allowed("crowd", "", "pods", "watch")
-			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("crowd")...)
-				return "the answer is " + a.summary(), a.code == http.StatusOK
-			})
+			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience,
+				func() (string, bool) {
+					a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("crowd")...)
+					return "the answer is " + a.summary(), a.code == http.StatusOK
+				})
 			others := func(expected string) (a answer, took time.Duration) {
 				v.t.Helper()
 				began := time.Now()
@@ -287,14 +292,15 @@ func limits() types.Feature {
 				v.fail(a, "meanwhile others are served as ever", fmt.Sprintf("a list took %s", took.Round(time.Second/10)))
 			}
 			cancel()
-			v.eventually("after a user has ended all watches, the user can begin another one", eventPatience, func() (string, bool) {
-				w := followBy(v.ctx, p.client, p.host, llamas(ns), "&resourceVersion=0", as("crowd")...)
-				defer w.cancel()
-				if w.refused != nil {
-					return "the answer is " + w.refused.summary(), false
-				}
-				return "", true
-			})
+			v.eventually("after a user has ended all watches, the user can begin another one", eventPatience,
+				func() (string, bool) {
+					w := followBy(v.ctx, p.client, p.host, llamas(ns), "&resourceVersion=0", as("crowd")...)
+					defer w.cancel()
+					if w.refused != nil {
+						return "the answer is " + w.refused.summary(), false
+					}
+					return "", true
+				})
 		}))).
 		Assess("it still runs", check.Assess(step(func(v visit) {
 			v.eventually("after that the server answers", startPatience, v.withTouch(func() (string, bool) {

@@ -147,7 +147,8 @@ func paging() types.Feature {
 			v.drop(ns, "s-3")
 			v.change(ns, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
 			names := first.names()
-			for next, a := textOf(first.object(), "metadata", "continue"), first; next != ""; next = textOf(a.object(), "metadata", "continue") {
+			for next, a := textOf(first.object(), "metadata", "continue"), first; next != ""; next = textOf(a.object(),
+				"metadata", "continue") {
 				a = v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+path+"&continue="+url.QueryEscape(next), nil),
 					"a page of a list answers 200", http.StatusOK)
 				if versionOf(a.object()) != versionOf(first.object()) {
@@ -171,13 +172,15 @@ const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 
 // pages fails the check unless the pages of a list, in the form that a client accepts, have each of these llamas once.
 func (v visit) pages(
-	send func(method, path string, body any, headers ...string) answer, namespace, what, accept string, limit int, want []string,
+	send func(method, path string, body any, headers ...string) answer,
+	namespace, what, accept string, limit int, want []string,
 ) {
 	v.t.Helper()
 	var got []string
 	next := ""
 	for range len(want) + 1 {
-		path := fmt.Sprintf("%s?limit=%d&labelSelector=set%%3Dforms&continue=%s", llamas(namespace), limit, url.QueryEscape(next))
+		path := fmt.Sprintf("%s?limit=%d&labelSelector=set%%3Dforms&continue=%s",
+			llamas(namespace), limit, url.QueryEscape(next))
 		a := v.want(send(http.MethodGet, path, nil, "Accept", accept), "a page of "+what+" answers 200", http.StatusOK)
 		items := a.items()
 		rows, _, _ := unstructured.NestedSlice(a.object(), "rows")
@@ -187,7 +190,8 @@ func (v visit) pages(
 			items = append(items, object)
 		}
 		if len(items) > limit {
-			v.fail(a, fmt.Sprintf("a page of %s has at most as many llamas as its limit, %d", what, limit), fmt.Sprintf("it has %d", len(items)))
+			v.fail(a, fmt.Sprintf("a page of %s has at most as many llamas as its limit, %d", what, limit),
+				fmt.Sprintf("it has %d", len(items)))
 		}
 		for _, item := range items {
 			got = append(got, keyOf(item))

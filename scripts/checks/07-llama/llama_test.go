@@ -109,7 +109,8 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	}
 	for _, name := range []string{ns, otherNS, pens} {
 		namespace := &corev1.Namespace{ObjectMeta: ours(name)}
-		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("creating the namespace %s: %w", name, err)
 		}
 	}
@@ -151,7 +152,8 @@ func cleanUp(ctx context.Context) error {
 	c := clientsOf(ctx)
 	for _, namespace := range []string{ns, otherNS} {
 		c.send(ctx, http.MethodDelete, llamas(namespace), nil)
-		err := c.typed.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+		err := c.typed.CoreV1().Pods(namespace).DeleteCollection(ctx,
+			metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("removing the Pods of a check: %w", err)
 		}

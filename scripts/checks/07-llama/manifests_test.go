@@ -199,7 +199,8 @@ func (v visit) mountsCertificate(registration map[string]any, certificates, obje
 	for _, pod := range podTemplates(objects) {
 		mounted = append(mounted, pod.secrets()...)
 	}
-	if len(mounted) > 0 && !slices.ContainsFunc(mounted, func(name string) bool { return slices.Contains(secrets, name) }) {
+	if len(mounted) > 0 &&
+		!slices.ContainsFunc(mounted, func(name string) bool { return slices.Contains(secrets, name) }) {
 		v.Fail(v.t,
 			"in config/default the server mounts the Secret of the Certificate for "+host+": "+strings.Join(secrets, ", "),
 			"it mounts "+strings.Join(mounted, ", "))
@@ -224,12 +225,15 @@ func (v visit) bindsAccount() {
 	}
 	bound := false
 	for _, binding := range bindings {
-		binds := slices.ContainsFunc(objectsIn(binding, "subjects"), func(subject map[string]any) bool { return includesAny(subject, accounts) })
+		binds := slices.ContainsFunc(objectsIn(binding, "subjects"), func(subject map[string]any) bool {
+			return includesAny(subject, accounts)
+		})
 		bound = bound || binds && textOf(binding, "kind") == "ClusterRoleBinding"
 		if textOf(binding, "roleRef", "name") != authReaderRole {
 			continue
 		}
-		const expected = "in config/default a RoleBinding in kube-system binds the account of the server to the Role " + authReaderRole + " there"
+		const expected = "in config/default a RoleBinding in kube-system binds the account of the server " +
+			"to the Role " + authReaderRole + " there"
 		kind, role := textOf(binding, "kind"), textOf(binding, "roleRef", "kind")
 		namespace := textOf(binding, "metadata", "namespace")
 		if kind != "RoleBinding" || role != "Role" || namespace != "kube-system" {
@@ -242,7 +246,8 @@ func (v visit) bindsAccount() {
 		}
 	}
 	if !bound {
-		v.Fail(v.t, "in config/default a ClusterRoleBinding binds the account of the server, "+strings.Join(accounts, ", "), "none does")
+		v.Fail(v.t, "in config/default a ClusterRoleBinding binds the account of the server, "+strings.Join(accounts, ", "),
+			"none does")
 	}
 }
 
@@ -257,7 +262,9 @@ func includesAny(subject map[string]any, accounts []string) bool {
 		case "User":
 			return named == "system:serviceaccount:"+namespace+":"+name
 		case "Group":
-			return slices.Contains([]string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}, named)
+			return slices.Contains([]string{
+				"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
+			}, named)
 		}
 		return false
 	})
@@ -282,7 +289,8 @@ func dataDirOf(container map[string]any) string {
 // Pod.
 func (v visit) keepsStorage() {
 	v.t.Helper()
-	const expected = "in config/default the folder of --data-dir is on a volume that outlives the Pod, such as a PersistentVolumeClaim"
+	const expected = "in config/default the folder of --data-dir is on a volume " +
+		"that outlives the Pod, such as a PersistentVolumeClaim"
 	objects := v.builtManifests()
 	claims := keysOf(ofKind(objects, "PersistentVolumeClaim"))
 	for _, pod := range podTemplates(objects) {
@@ -290,9 +298,11 @@ func (v visit) keepsStorage() {
 			folder := dataDirOf(container)
 			volume := pod.volumeOf(container, folder)
 			if _, empty := volume["emptyDir"]; empty {
-				v.Fail(v.t, expected, fmt.Sprintf("%s is on the emptyDir %s, which is deleted with its Pod", folder, textOf(volume, "name")))
+				v.Fail(v.t, expected,
+					fmt.Sprintf("%s is on the emptyDir %s, which is deleted with its Pod", folder, textOf(volume, "name")))
 			}
-			if claim := textOf(volume, "persistentVolumeClaim", "claimName"); claim != "" && !slices.Contains(claims, pod.namespace+"/"+claim) {
+			if claim := textOf(volume, "persistentVolumeClaim", "claimName"); claim != "" &&
+				!slices.Contains(claims, pod.namespace+"/"+claim) {
 				v.Fail(v.t, expected, fmt.Sprintf("there is no PersistentVolumeClaim %s/%s", pod.namespace, claim))
 			}
 		}

@@ -20,17 +20,19 @@ func explain() types.Feature {
 	return features.New("OpenAPI").
 		Assess("v3", check.Assess(step(func(v visit) {
 			const path = "/openapi/v3/apis/" + groupVersion
-			a := v.reaches(path, "OpenAPI v3 ("+path+") describes Llama: spec.weight and spec.height are numbers", func(a answer) (string, bool) {
-				if a.code != http.StatusOK {
-					return "the answer is " + a.summary(), false
-				}
-				schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
-				return describes(schemas, "#/components/schemas/")
-			})
+			a := v.reaches(path, "OpenAPI v3 ("+path+") describes Llama: spec.weight and spec.height are numbers",
+				func(a answer) (string, bool) {
+					if a.code != http.StatusOK {
+						return "the answer is " + a.summary(), false
+					}
+					schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
+					return describes(schemas, "#/components/schemas/")
+				})
 			v.wellFormed(a)
 			schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
 			v.fieldTypes(a, schemas, "#/components/schemas/")
-			if output, ok, err := v.kubectl("", "explain", "llamas.spec.weight"); ok && (err != nil || !strings.Contains(output, "number")) {
+			if output, ok, err := v.kubectl("", "explain", "llamas.spec.weight"); ok &&
+				(err != nil || !strings.Contains(output, "number")) {
 				v.Fail(v.t, "kubectl explain llamas.spec.weight says that it is a number", "it prints: "+strings.TrimSpace(output))
 			}
 		}))).
@@ -39,7 +41,8 @@ func explain() types.Feature {
 			if !ok {
 				return // the API server fetches it once a minute
 			}
-			a := v.want(p.send(v.ctx, http.MethodGet, "/openapi/v2", nil, admin...), "the server answers /openapi/v2", http.StatusOK)
+			a := v.want(p.send(v.ctx, http.MethodGet, "/openapi/v2", nil, admin...),
+				"the server answers /openapi/v2", http.StatusOK)
 			definitions, _, _ := unstructured.NestedMap(a.object(), "definitions")
 			if observed, ok := describes(definitions, "#/definitions/"); !ok {
 				v.fail(a, "OpenAPI v2 (/openapi/v2) describes Llama: spec.weight and spec.height are numbers", observed)
@@ -153,7 +156,11 @@ func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 		return
 	}
 	spec := resolve(schemas, prefix, schemaOf(schemas, "FarmPod"), "spec")
-	for field, want := range map[string]string{"containers": "array", "containers[].name": "string", "containers[].image": "string"} {
+	for field, want := range map[string]string{
+		"containers":         "array",
+		"containers[].name":  "string",
+		"containers[].image": "string",
+	} {
 		if kind := typeAt(schemas, prefix, spec, field); kind != want {
 			v.fail(a, fmt.Sprintf("in %s the type of spec.%s of a FarmPod is %s, "+
 				"so that kubectl explain farmpods.spec.containers works", a.path, field, want),
@@ -195,7 +202,8 @@ func resolve(schemas map[string]any, prefix string, object map[string]any, prope
 // referred returns a schema, and follows a reference if there is one.
 func referred(schemas map[string]any, prefix string, found map[string]any) map[string]any {
 	reference := textOf(found, "$ref")
-	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 { // this form adds a description to a reference
+	// This form adds a description to a reference.
+	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 {
 		one, _ := all[0].(map[string]any)
 		reference = textOf(one, "$ref")
 	}

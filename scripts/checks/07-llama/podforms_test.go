@@ -25,7 +25,8 @@ func (v visit) farmPodForms() {
 		got, next = append(got, a.names()...), textOf(a.object(), "metadata", "continue")
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
-		v.Fail(v.t, fmt.Sprintf("the pages of FarmPods, with limit=1 and continue, have %v, each once", want), fmt.Sprintf("they have %v", got))
+		v.Fail(v.t, fmt.Sprintf("the pages of FarmPods, with limit=1 and continue, have %v, each once", want),
+			fmt.Sprintf("they have %v", got))
 	}
 	a := v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptTable)
 	if rows := objectsIn(a.object(), "rows"); textOf(a.object(), "kind") == "Table" && len(rows) != len(want) {
@@ -33,7 +34,8 @@ func (v visit) farmPodForms() {
 	}
 	client, err := metadata.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
-	found, err := client.Resource(llamaResource.GroupVersion().WithResource("farmpods")).Namespace(ns).List(v.ctx, metav1.ListOptions{})
+	found, err := client.Resource(llamaResource.GroupVersion().WithResource("farmpods")).Namespace(ns).
+		List(v.ctx, metav1.ListOptions{})
 	observed := ""
 	if err != nil {
 		observed = err.Error()
@@ -42,7 +44,8 @@ func (v visit) farmPodForms() {
 	}
 	if observed != "" {
 		a := v.send(v.ctx, http.MethodGet, pods(ns), nil, "Accept", acceptMetadata)
-		v.fail(a, fmt.Sprintf("client-go's metadata client lists the FarmPods %v (PartialObjectMetadataList)", want), observed)
+		v.fail(a, fmt.Sprintf("client-go's metadata client lists the FarmPods %v (PartialObjectMetadataList)", want),
+			observed)
 	}
 }
 
@@ -52,18 +55,20 @@ func (v visit) farmPodUIDs() {
 	v.t.Helper()
 	const name = "twin"
 	uid := func(namespace, other string) (found string) {
-		v.eventually("the FarmPod of a new Pod has a uid that no other FarmPod of this name has, or had", eventPatience, func() (string, bool) {
-			a := v.send(v.ctx, http.MethodGet, pods(namespace)+"/farm-"+name, nil)
-			found = uidOf(a.object())
-			return fmt.Sprintf("the answer is %s, and its uid is %q", a.summary(), found), found != "" && found != other
-		})
+		v.eventually("the FarmPod of a new Pod has a uid that no other FarmPod of this name has, or had", eventPatience,
+			func() (string, bool) {
+				a := v.send(v.ctx, http.MethodGet, pods(namespace)+"/farm-"+name, nil)
+				found = uidOf(a.object())
+				return fmt.Sprintf("the answer is %s, and its uid is %q", a.summary(), found), found != "" && found != other
+			})
 		return found
 	}
 	v.pod(ns, name, "main", "registry.example/twin:1")
 	first := uid(ns, "")
 	v.pod(otherNS, name, "main", "registry.example/twin:1")
 	uid(otherNS, first)
-	v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(ns).Delete(v.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	v.OK(v.t, "deleting a Pod",
+		v.typed.CoreV1().Pods(ns).Delete(v.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	v.pod(ns, name, "main", "registry.example/twin:1")
 	uid(ns, first)
 }
@@ -72,7 +77,7 @@ func (v visit) farmPodUIDs() {
 func (v visit) failsAsServerError(refused *answer) {
 	v.t.Helper()
 	if refused != nil && (refused.err != nil || refused.code < http.StatusInternalServerError || !refused.isStatus("")) {
-		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), "+
-			"since the user made no mistake", "the answer is "+refused.summary())
+		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 "+
+			"(or another code of 500 or more), since the user made no mistake", "the answer is "+refused.summary())
 	}
 }

@@ -40,7 +40,8 @@ func list() types.Feature {
 	return features.New("list").
 		Assess("the llamas of one namespace", check.Assess(step(func(v visit) {
 			for _, one := range []herdLlama{carla, pedro} {
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
+				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed",
+					http.StatusOK)
 				if kind := textOf(a.object(), "kind"); kind != "LlamaList" {
 					v.fail(a, "a list is a LlamaList", fmt.Sprintf("the answer's kind is %q", kind))
 				}
@@ -91,12 +92,14 @@ func get() types.Feature {
 				path := llama(one.namespace, one.name)
 				a := v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers the llama "+one.name, http.StatusOK)
 				object := a.object()
-				if textOf(object, "kind") != "Llama" || nameOf(object) != one.name || textOf(object, "metadata", "namespace") != one.namespace {
+				if textOf(object, "kind") != "Llama" || nameOf(object) != one.name ||
+					textOf(object, "metadata", "namespace") != one.namespace {
 					v.fail(a, "a get answers the Llama that was asked for",
 						fmt.Sprintf("it answers kind %q, name %q, namespace %q",
 							textOf(object, "kind"), nameOf(object), textOf(object, "metadata", "namespace")))
 				}
-				if _, err := v.dynamic.Resource(llamaResource).Namespace(one.namespace).Get(v.ctx, one.name, metav1.GetOptions{}); err != nil {
+				if _, err := v.dynamic.Resource(llamaResource).Namespace(one.namespace).Get(v.ctx,
+					one.name, metav1.GetOptions{}); err != nil {
 					v.fail(a, "client-go can get a llama", err.Error())
 				}
 			}
@@ -116,7 +119,8 @@ func allNamespaces() types.Feature {
 						fmt.Sprintf("it has %v", a.names()))
 				}
 			}
-			if output, ok, err := v.kubectl("", "get", "llamas", "-A"); ok && (err != nil || !strings.Contains(output, pedro.name)) {
+			if output, ok, err := v.kubectl("", "get", "llamas", "-A"); ok &&
+				(err != nil || !strings.Contains(output, pedro.name)) {
 				v.Fail(v.t, "kubectl get llamas -A shows pedro", "it prints: "+strings.TrimSpace(output))
 			}
 		}))).Feature()
@@ -125,13 +129,17 @@ func allNamespaces() types.Feature {
 func mediaTypes() types.Feature {
 	return features.New("media types").
 		Assess("each answer says what it is", check.Assess(step(func(v visit) {
-			for _, path := range []string{root, llamas(carla.namespace), llama(carla.namespace, carla.name), llama(carla.namespace, "nobody")} {
+			for _, path := range []string{
+				root, llamas(carla.namespace),
+				llama(carla.namespace, carla.name), llama(carla.namespace, "nobody"),
+			} {
 				a := v.send(v.ctx, http.MethodGet, path, nil)
 				if a.object() == nil {
 					continue // there is no answer in JSON, which other checks report
 				}
 				if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/json" {
-					v.fail(a, "the answer to GET "+path+" has the Content-Type application/json", fmt.Sprintf("it has %q", a.header.Get("Content-Type")))
+					v.fail(a, "the answer to GET "+path+" has the Content-Type application/json",
+						fmt.Sprintf("it has %q", a.header.Get("Content-Type")))
 				}
 			}
 		}))).
@@ -147,21 +155,26 @@ func mediaTypes() types.Feature {
 						v.fail(a, "the answer is a Status with the reason NotAcceptable", "the answer is "+a.summary())
 					}
 				}
-				for _, accept := range []string{"*/*", "application/vnd.kubernetes.protobuf,application/json", "text/html, application/json;q=0.9"} {
+				for _, accept := range []string{
+					"*/*", "application/vnd.kubernetes.protobuf,application/json", "text/html, application/json;q=0.9",
+				} {
 					v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept),
 						"GET "+path+" with Accept: "+accept+", which allows JSON, answers 200", http.StatusOK)
 				}
 			}
 		}))).
 		Assess("metadata alone", check.Assess(step(func(v visit) {
-			if plain := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil); !slices.Contains(plain.names(), carla.name) {
+			if plain := v.send(v.ctx, http.MethodGet,
+				llamas(carla.namespace), nil); !slices.Contains(plain.names(), carla.name) {
 				return // another check reports that
 			}
 			// The garbage collector and the deletion of a namespace send this request.
 			client, err := metadata.NewForConfig(v.Config)
 			v.OK(v.t, "making a client", err)
 			found, err := client.Resource(llamaResource).Namespace(carla.namespace).List(v.ctx, metav1.ListOptions{})
-			if err != nil || !slices.ContainsFunc(found.Items, func(o metav1.PartialObjectMetadata) bool { return o.Name == carla.name }) {
+			if err != nil || !slices.ContainsFunc(found.Items, func(o metav1.PartialObjectMetadata) bool {
+				return o.Name == carla.name
+			}) {
 				a := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil, "Accept", acceptMetadata)
 				observed := "it does not have carla"
 				if err != nil {
@@ -177,7 +190,8 @@ func mediaTypes() types.Feature {
 				if err != nil {
 					observed = err.Error()
 				}
-				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()), observed)
+				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()),
+					observed)
 			}
 			v.want(v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil, "Accept", acceptPartial),
 				"a list for a client that asks for PartialObjectMetadata, the form of one object, answers 406, or 200 with a list",
@@ -189,10 +203,14 @@ func notFound() types.Feature {
 	return features.New("what does not exist").
 		Assess("a llama, and a path", check.Assess(step(func(v visit) {
 			path := llama(carla.namespace, "nobody")
-			a := v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET of a llama that does not exist answers 404", http.StatusNotFound)
-			if !a.isStatus("NotFound") || textOf(a.object(), "details", "name") != "nobody" || textOf(a.object(), "details", "kind") != "llamas" {
-				v.fail(a, `the answer is a Status with the reason NotFound, and details with the name "nobody" and the kind "llamas"`,
-					fmt.Sprintf("kind is %q, reason %q, details.name %q, details.kind %q", textOf(a.object(), "kind"), textOf(a.object(), "reason"),
+			a := v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET of a llama that does not exist answers 404",
+				http.StatusNotFound)
+			if !a.isStatus("NotFound") || textOf(a.object(), "details", "name") != "nobody" ||
+				textOf(a.object(), "details", "kind") != "llamas" {
+				v.fail(a,
+					`the answer is a Status with the reason NotFound, and details with the name "nobody" and the kind "llamas"`,
+					fmt.Sprintf("kind is %q, reason %q, details.name %q, details.kind %q",
+						textOf(a.object(), "kind"), textOf(a.object(), "reason"),
 						textOf(a.object(), "details", "name"), textOf(a.object(), "details", "kind")))
 			}
 			v.about(a, "llamas", "nobody")
@@ -225,7 +243,8 @@ func numbers() types.Feature {
 	return features.New("numbers").
 		Assess("those of the farm", check.Assess(step(func(v visit) {
 			for _, one := range []herdLlama{carla, pedro} {
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed", http.StatusOK)
+				a := v.want(v.send(v.ctx, http.MethodGet, llamas(one.namespace), nil), "the llamas of a namespace can be listed",
+					http.StatusOK)
 				for _, item := range a.items() {
 					if nameOf(item) != one.name {
 						continue
@@ -302,14 +321,17 @@ func table() types.Feature {
 	return features.New("tables").
 		Assess("of a list and of one", check.Assess(step(func(v visit) {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
-				v.row(path, carla.name, []column{{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil}})
+				v.row(path, carla.name, []column{
+					{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil},
+				})
 			}
 			// Another check reports a server that refuses it.
 			if v.send(v.ctx, http.MethodPost, llamas(ns), newLlama("weightless", 0, 0)).code == http.StatusCreated {
 				v.row(llamas(ns), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
 			v.rowsHaveObjects(llamas(carla.namespace), carla.name)
-			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok && (err != nil || !strings.Contains(output, "WEIGHT")) {
+			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok &&
+				(err != nil || !strings.Contains(output, "WEIGHT")) {
 				v.Fail(v.t, "kubectl get llamas shows the columns", "it prints: "+strings.TrimSpace(output))
 			}
 		}))).Feature()
@@ -338,7 +360,8 @@ func (c column) shows(cell any) bool {
 // row fails the check unless the answer for a path is a Table with these columns, and with an object of this name.
 func (v visit) row(path, name string, want []column) {
 	v.t.Helper()
-	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
+	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable),
+		"GET "+path+" answers a Table", http.StatusOK)
 	var t metav1.Table
 	if err := json.Unmarshal(a.body, &t); err != nil || t.Kind != "Table" || t.APIVersion != "meta.k8s.io/v1" {
 		v.fail(a, "GET "+path+" answers a Table of meta.k8s.io/v1 to who asks for one",
@@ -371,7 +394,8 @@ func (v visit) row(path, name string, want []column) {
 	}
 	for i, column := range want {
 		if cell := row.Cells[shown[i]]; !column.shows(cell) {
-			v.fail(a, fmt.Sprintf("in the row of %s, the cell %s is %v", name, column.name, column.cell), fmt.Sprintf("it is %v", cell))
+			v.fail(a, fmt.Sprintf("in the row of %s, the cell %s is %v", name, column.name, column.cell),
+				fmt.Sprintf("it is %v", cell))
 		}
 	}
 	var object map[string]any
@@ -382,7 +406,8 @@ func (v visit) row(path, name string, want []column) {
 	if i := slices.Index(names, "Age"); i >= 0 {
 		age := fmt.Sprint(row.Cells[shown[i]])
 		if _, err := time.Parse(time.RFC3339, age); err == nil || !strings.ContainsAny(age, "0123456789") {
-			v.fail(a, "in the row of "+name+", the cell Age is the time since its creation, such as 5m", fmt.Sprintf("it is %q", age))
+			v.fail(a, "in the row of "+name+", the cell Age is the time since its creation, such as 5m",
+				fmt.Sprintf("it is %q", age))
 		}
 	}
 }
@@ -392,7 +417,8 @@ func (v visit) row(path, name string, want []column) {
 func (v visit) rowsHaveObjects(path, name string) {
 	v.t.Helper()
 	path += "?includeObject=Object"
-	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
+	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable),
+		"GET "+path+" answers a Table", http.StatusOK)
 	rows, _, _ := unstructured.NestedSlice(a.object(), "rows")
 	for _, row := range rows {
 		row, _ := row.(map[string]any)

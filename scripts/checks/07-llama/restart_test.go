@@ -56,7 +56,8 @@ func restart() types.Feature {
 			}
 			last := versionOf(before[ns].object())
 			if now := v.send(v.ctx, http.MethodGet, llamas(ns), nil); earlier(versionOf(now.object()), last) {
-				v.fail(now, "after a restart the resourceVersion continues: that of a list is not earlier than that of the last change, a deletion",
+				v.fail(now, "after a restart the resourceVersion continues: "+
+					"that of a list is not earlier than that of the last change, a deletion",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
 			}
 			if after := v.create(ns, newLlama("r-new", 100, 1.5)); !newerVersion(versionOf(after), last) {
@@ -67,7 +68,8 @@ func restart() types.Feature {
 				rest := v.want(v.send(v.ctx, http.MethodGet, llamas(ns)+"?limit=500&continue="+url.QueryEscape(next), nil),
 					"after kill -9 a continue from before answers 200, or 410", http.StatusOK, http.StatusGone)
 				names := stored.names(ns)
-				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK && !slices.Equal(got, names) {
+				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK &&
+					!slices.Equal(got, names) {
 					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", shortNames(names)),
 						"they have "+shortNames(got))
 				}
@@ -114,7 +116,8 @@ func (v visit) storeAll() stored {
 	// able to store.
 	all.set(v.create(otherNS, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
-		a := v.send(v.ctx, http.MethodPost, llamas(otherNS), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
+		a := v.send(v.ctx, http.MethodPost, llamas(otherNS),
+			newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
 		if a.code == http.StatusCreated { // another check reports a failure
 			all.set(a.object())
 		}
@@ -151,7 +154,9 @@ func (v visit) storeAll() stored {
 func (v visit) storeHeavy(all stored) {
 	v.t.Helper()
 	heavy := newLlama("r-heavy", 100, 1.5)
-	heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
+	heavy["metadata"].(map[string]any)["annotations"] = map[string]any{
+		bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote),
+	}
 	v.create(ns, heavy)
 	send := v.directly()
 	for i := range heavyChanges {
@@ -238,7 +243,8 @@ func (v visit) history(from string, want []string) {
 	w := v.follow(llamas(ns), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
-		v.want(*w.refused, "after kill -9 a watch from a resourceVersion from before answers 200, or 410", http.StatusOK, http.StatusGone)
+		v.want(*w.refused, "after kill -9 a watch from a resourceVersion from before answers 200, or 410",
+			http.StatusOK, http.StatusGone)
 		return
 	}
 	events := v.take(w, len(want))
@@ -280,12 +286,15 @@ func informer() types.Feature {
 			v.create(ns, newLlama("n-1", 100, 1.5))
 			v.create(ns, newLlama("n-2", 100, 1.5))
 			factory.Start(stop)
-			v.eventually("client-go's informer lists the llamas", eventPatience, func() (string, bool) { return "it has not", store.HasSynced() })
+			v.eventually("client-go's informer lists the llamas", eventPatience, func() (string, bool) {
+				return "it has not", store.HasSynced()
+			})
 			before := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			v.start()
 			if a := v.send(v.ctx, http.MethodGet, llamas(ns), nil); !slices.Equal(atVersions(a), atVersions(before)) {
-				v.fail(a, fmt.Sprintf("after a restart the llamas are the same: %v", atVersions(before)), fmt.Sprintf("there are %v", atVersions(a)))
+				v.fail(a, fmt.Sprintf("after a restart the llamas are the same: %v", atVersions(before)),
+					fmt.Sprintf("there are %v", atVersions(a)))
 			}
 			v.deleteNamespaceEarly() // for the check available
 			from := v.now(ns)
@@ -297,7 +306,8 @@ func informer() types.Feature {
 			v.change(ns, "n-2", `{"spec":{"weight":42.5}}`)
 			a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 			if names := slices.Sorted(slices.Values(a.names())); !slices.Equal(names, []string{"n-2", "n-3"}) {
-				v.fail(a, "after a second kill there are n-2 and n-3, and no llama that was deleted before", fmt.Sprintf("there are %v", names))
+				v.fail(a, "after a second kill there are n-2 and n-3, and no llama that was deleted before",
+					fmt.Sprintf("there are %v", names))
 			}
 			want := atVersions(a)
 			v.eventually(fmt.Sprintf("after a restart and a kill an informer has what a list has: %v", want),

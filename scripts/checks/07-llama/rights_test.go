@@ -86,7 +86,8 @@ func (v visit) eachVerbAlone() {
 				fmt.Sprintf("a user who may only %s the llamas of a namespace gets 403 for the verb %s%s", verb, d.verb, where),
 				"the answer is "+a.summary())
 		case verb == d.verb && !everywhere && a.code == http.StatusForbidden:
-			v.fail(a, fmt.Sprintf("a user who may %s the llamas of a namespace is not refused with 403", verb), "the answer is "+a.summary())
+			v.fail(a, fmt.Sprintf("a user who may %s the llamas of a namespace is not refused with 403", verb),
+				"the answer is "+a.summary())
 		}
 	}
 }
@@ -163,7 +164,9 @@ func (v visit) withdrawnRightIsRefused() {
 	v.t.Helper()
 	r := v.kept.withdrawn
 	if after := r.asked.Sub(r.used); !r.used.IsZero() && after > cachedFor && r.answer.code == http.StatusOK {
-		v.fail(r.answer, fmt.Sprintf("a right that was withdrawn works for at most %s, even if it is used in that time", cachedFor),
-			fmt.Sprintf("%s after the server has asked about it, the answer is %s", after.Round(time.Second/10), r.answer.summary()))
+		v.fail(r.answer, fmt.Sprintf("a right that was withdrawn works for at most %s, "+
+			"even if it is used in that time", cachedFor),
+			fmt.Sprintf("%s after the server has asked about it, the answer is %s",
+				after.Round(time.Second/10), r.answer.summary()))
 	}
 }

@@ -82,7 +82,9 @@ func newAccounts(v visit) *accounts {
 			continue
 		}
 		object := newLlama(name, 100.5, 1.5)
-		object["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", bigSize/len("llama "))}
+		object["metadata"].(map[string]any)["annotations"] = map[string]any{
+			bigNote: strings.Repeat("llama ", bigSize/len("llama ")),
+		}
 		v.create(pasture, object)
 	}
 	found := a.list()
@@ -102,7 +104,8 @@ func keyOf(object map[string]any) string {
 // list lists all llamas.
 func (a *accounts) list() answer {
 	a.t.Helper()
-	return a.want(a.send(a.ctx, http.MethodGet, llamas(""), nil), "a list of all llamas is answered with 200", http.StatusOK)
+	return a.want(a.send(a.ctx, http.MethodGet, llamas(""), nil), "a list of all llamas is answered with 200",
+		http.StatusOK)
 }
 
 func (a *accounts) create(namespace, name string) {
@@ -265,10 +268,11 @@ func byKey(list answer) map[string]map[string]any {
 // awaitServer waits until the server answers again.
 func (a *accounts) awaitServer() {
 	a.t.Helper()
-	a.eventually("the server answers after it was killed and started again", startPatience, a.withTouch(func() (string, bool) {
-		found := a.send(a.ctx, http.MethodGet, llamas(ns), nil)
-		return "the answer is " + found.summary(), found.err == nil && found.code == http.StatusOK
-	}))
+	a.eventually("the server answers after it was killed and started again", startPatience,
+		a.withTouch(func() (string, bool) {
+			found := a.send(a.ctx, http.MethodGet, llamas(ns), nil)
+			return "the answer is " + found.summary(), found.err == nil && found.code == http.StatusOK
+		}))
 }
 
 // same fails the check unless a llama is unchanged.
@@ -288,7 +292,8 @@ func (a *accounts) verify(unknown ...string) {
 	list := a.list()
 	found := byKey(list)
 	if len(found) != len(list.items()) {
-		a.fail(list, "a list has each llama once, also after a kill", fmt.Sprintf("it has %d, of %d names", len(list.items()), len(found)))
+		a.fail(list, "a list has each llama once, also after a kill",
+			fmt.Sprintf("it has %d, of %d names", len(list.items()), len(found)))
 	}
 	if version := versionOf(list.object()); newerVersion(a.last, version) {
 		a.fail(list, "resourceVersions go on after a kill: that of a list is not before those of what was acknowledged",

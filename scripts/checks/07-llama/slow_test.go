@@ -50,7 +50,9 @@ func (v visit) slowlyRead() {
 	}
 	follow("that begins before the llama exists", "&resourceVersion="+from)
 	big := labelled("w-big", "set", "slow")
-	big["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", slowNote/len("llama "))}
+	big["metadata"].(map[string]any)["annotations"] = map[string]any{
+		bigNote: strings.Repeat("llama ", slowNote/len("llama ")),
+	}
 	v.create(ns, big)
 	follow("from a resourceVersion before the llama", "&resourceVersion="+from)
 	follow("without a resourceVersion", "")

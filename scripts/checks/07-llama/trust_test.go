@@ -32,7 +32,8 @@ func verified() types.Feature {
 		Assess("the API server knows whom it asks", check.Assess(step(func(v visit) {
 			object, err := v.dynamic.Resource(apiServiceResource).Get(v.ctx, apiService, metav1.GetOptions{})
 			v.OK(v.t, "reading the APIService", err)
-			const expected = "the APIService has a caBundle, by which the API server verifies the server's certificate, and no insecureSkipTLSVerify"
+			const expected = "the APIService has a caBundle, " +
+				"by which the API server verifies the server's certificate, and no insecureSkipTLSVerify"
 			if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
 				v.Fail(v.t, expected,
 					"insecureSkipTLSVerify is true: the API server trusts any server at the address of the Service",
@@ -44,7 +45,8 @@ func verified() types.Feature {
 			// In the run the grader has issued the certificate. This one is the certificate with which config/default would
 			// serve.
 			if names := v.certificateNames(); len(names) > 0 && !slices.ContainsFunc(names, serviceName.MatchString) {
-				v.Fail(v.t, "a Certificate in config/certmanager has the DNS name SERVICE.NAMESPACE.svc, by which the API server verifies the server",
+				v.Fail(v.t, "a Certificate in config/certmanager has the DNS name SERVICE.NAMESPACE.svc, "+
+					"by which the API server verifies the server",
 					"the DNS names are "+strings.Join(names, ", "), certManagerFolder)
 			}
 			v.injectsAuthority()
@@ -107,19 +109,22 @@ func frontProxy() types.Feature {
 				pods(ns), root, "/apis", "/openapi/v3",
 			} {
 				if a := anyone.send(v.ctx, http.MethodGet, path, nil, admin...); believed(a) && a.code != http.StatusNotFound {
-					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.summary())
+					v.fail(a, expected,
+						"without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			for _, c := range v.impostors(v.frontProxyName()) {
 				if a := v.asker(c.certificate).send(v.ctx, http.MethodGet, llamas(ns), nil, admin...); believed(a) {
-					v.fail(a, expected, "with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.summary())
+					v.fail(a, expected,
+						"with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			if p, ok := v.proxy(); ok {
 				v.want(p.send(v.ctx, http.MethodGet, llamas(ns), nil, admin...),
 					"with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
 				if a := p.send(v.ctx, http.MethodGet, llamas(ns), nil); believed(a) {
-					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.summary())
+					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403",
+						"the answer is "+a.summary())
 				}
 			}
 			for _, path := range []string{"/healthz", "/livez", "/readyz"} {
@@ -233,8 +238,8 @@ func (v visit) allowsNoUnreadableName(renewed func() answer, set func(authority,
 	refused := func() {
 		v.t.Helper()
 		if a := stranger(); believed(a) {
-			v.fail(a, "while "+namesKey+" is no JSON list, a certificate of the front proxy's authority with another name is refused "+
-				"with 401 or 403", fmt.Sprintf("while it is %s, the answer is %s", unreadable, a.summary()))
+			v.fail(a, "while "+namesKey+" is no JSON list, a certificate of the front proxy's authority with another name "+
+				"is refused with 401 or 403", fmt.Sprintf("while it is %s, the answer is %s", unreadable, a.summary()))
 		}
 	}
 	v.OK(v.t, "making the names of the front proxy unreadable", set(string(ca.PEM), unreadable))
@@ -309,7 +314,8 @@ func (v visit) bind(name, namespace string, subjects []rbacv1.Subject, rules ...
 	metadata := ours(name)
 	rbac := v.typed.RbacV1()
 	if namespace == "" {
-		_, err := rbac.ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: metadata, Rules: rules}, metav1.CreateOptions{})
+		_, err := rbac.ClusterRoles().Create(v.ctx,
+			&rbacv1.ClusterRole{ObjectMeta: metadata, Rules: rules}, metav1.CreateOptions{})
 		v.granted(err)
 		_, err = rbac.ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metadata, Subjects: subjects,
@@ -327,7 +333,9 @@ func (v visit) bind(name, namespace string, subjects []rbacv1.Subject, rules ...
 	_, err := rbac.Roles(namespace).Create(v.ctx, &rbacv1.Role{ObjectMeta: metadata, Rules: rules}, metav1.CreateOptions{})
 	v.granted(err)
 	_, err = rbac.RoleBindings(namespace).Create(v.ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metadata, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: name},
+		ObjectMeta: metadata,
+		Subjects:   subjects,
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: name},
 	}, metav1.CreateOptions{})
 	v.granted(err)
 }
@@ -381,7 +389,8 @@ func authorization() types.Feature {
 			for _, d := range actions() {
 				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {
-					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb, "the answer is "+a.summary())
+					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb,
+						"the answer is "+a.summary())
 				}
 			}
 		}))).
@@ -397,10 +406,11 @@ func authorization() types.Feature {
 			one := rule(group, "llamas", "get")
 			one.ResourceNames = []string{"guarded"}
 			v.bind("llama-checks-keeper", ns, []rbacv1.Subject{subject("User", "keeper")}, one)
-			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("shepherd")...)
-				return "the answer is " + a.summary(), a.code == http.StatusOK
-			})
+			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience,
+				func() (string, bool) {
+					a := p.send(v.ctx, http.MethodGet, llamas(ns), nil, as("shepherd")...)
+					return "the answer is " + a.summary(), a.code == http.StatusOK
+				})
 			v.want(p.send(v.ctx, http.MethodGet, llama(ns, "guarded"), nil, as("shepherd")...),
 				"a Role with get and list allows a get", http.StatusOK)
 			v.want(p.send(v.ctx, http.MethodGet, llamas(otherNS), nil, as("shepherd")...),

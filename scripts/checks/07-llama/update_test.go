@@ -25,7 +25,8 @@ func update() types.Feature {
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(heavier, 120.5, "spec", "weight"))
 			a := v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), heavier), "a replace answers 200", http.StatusOK)
 			second := a.object()
-			if numberOf(second, "spec", "weight") != 120.5 || uidOf(second) != uidOf(first) || versionOf(second) == versionOf(first) {
+			if numberOf(second, "spec", "weight") != 120.5 || uidOf(second) != uidOf(first) ||
+				versionOf(second) == versionOf(first) {
 				v.fail(a, "after a replace the weight is the new one, the uid the same, and the resourceVersion another one",
 					fmt.Sprintf("the weight is %v, the uid %q was %q, the resourceVersion %q was %q",
 						numberOf(second, "spec", "weight"), uidOf(second), uidOf(first), versionOf(second), versionOf(first)))
@@ -47,7 +48,11 @@ func update() types.Feature {
 			v.OK(v.t, "setting the name", unstructured.SetNestedField(renamed, "feeder", "metadata", "name"))
 			v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), renamed),
 				"a replace whose body names another llama than the path answers 400", http.StatusBadRequest)
-			for _, c := range []struct{ field, other string }{{"metadata.namespace", otherNS}, {"kind", "Alpaca"}, {"apiVersion", group + "/v1"}} {
+			for _, c := range []struct{ field, other string }{
+				{"metadata.namespace", otherNS},
+				{"kind", "Alpaca"},
+				{"apiVersion", group + "/v1"},
+			} {
 				moved := runtimeCopy(second)
 				v.OK(v.t, "setting "+c.field, unstructured.SetNestedField(moved, c.other, strings.Split(c.field, ".")...))
 				v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), moved),
@@ -75,7 +80,8 @@ func update() types.Feature {
 			for _, field := range []string{"uid", "creationTimestamp"} {
 				bare := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(ns, "eater"), nil).object())
 				unstructured.RemoveNestedField(bare, "metadata", field)
-				v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), bare), "a replace without metadata."+field+" answers 200", http.StatusOK)
+				v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), bare), "a replace without metadata."+field+" answers 200",
+					http.StatusOK)
 			}
 			same := v.send(v.ctx, http.MethodGet, llama(ns, "eater"), nil)
 			a = v.want(v.send(v.ctx, http.MethodPut, llama(ns, "eater"), runtimeCopy(same.object())),
@@ -95,7 +101,8 @@ func update() types.Feature {
 				}
 			}
 			aged := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(ns, "eater"), nil).object())
-			v.OK(v.t, "setting the creationTimestamp", unstructured.SetNestedField(aged, "2001-02-03T04:05:06Z", "metadata", "creationTimestamp"))
+			v.OK(v.t, "setting the creationTimestamp",
+				unstructured.SetNestedField(aged, "2001-02-03T04:05:06Z", "metadata", "creationTimestamp"))
 			v.send(v.ctx, http.MethodPut, llama(ns, "eater"), aged) // the server refuses it, or changes nothing
 			now := v.send(v.ctx, http.MethodGet, llama(ns, "eater"), nil)
 			is, was := textOf(now.object(), "metadata", "creationTimestamp"), textOf(first, "metadata", "creationTimestamp")
@@ -112,7 +119,9 @@ func update() types.Feature {
 				replies := v.rush(send, llama(ns, "busy"), func(i int) answer {
 					mine := runtimeCopy(stored)
 					mine["spec"] = map[string]any{"weight": float64(i + 1), "height": 1.5}
-					mine["metadata"].(map[string]any)["labels"] = map[string]any{"by": fmt.Sprintf("writer-%d-of-%s", i, versionOf(stored))}
+					mine["metadata"].(map[string]any)["labels"] = map[string]any{
+						"by": fmt.Sprintf("writer-%d-of-%s", i, versionOf(stored)),
+					}
 					return send(http.MethodPut, llama(ns, "wanted"), mine)
 				})
 				won := having(replies, http.StatusOK)
@@ -155,7 +164,8 @@ func patch() types.Feature {
 			labels, _, _ := unstructured.NestedStringMap(a.object(), "metadata", "labels")
 			if numberOf(a.object(), "spec", "weight") != 90.25 || numberOf(a.object(), "spec", "height") != 1.5 ||
 				!maps.Equal(labels, map[string]string{"shorn": "yes"}) {
-				v.fail(a, "the merge patch sets the weight to 90.25, adds a label, removes the one that is null, and leaves the height at 1.5",
+				v.fail(a, "the merge patch sets the weight to 90.25, "+
+					"adds a label, removes the one that is null, and leaves the height at 1.5",
 					fmt.Sprintf("the weight is %v, the height %v, the labels %v",
 						numberOf(a.object(), "spec", "weight"), numberOf(a.object(), "spec", "height"), labels))
 			}
@@ -170,7 +180,8 @@ func patch() types.Feature {
 			if weight := fmt.Sprint(numberOf(a.object(), "spec", "weight")); weight != "91" {
 				v.fail(a, "the JSON patch sets the weight to 91", "it is "+weight)
 			}
-			v.want(send(apitypes.JSONPatchType, `[{"op":"test","path":"/spec/weight","value":1},{"op":"remove","path":"/metadata/labels"}]`),
+			v.want(send(apitypes.JSONPatchType,
+				`[{"op":"test","path":"/spec/weight","value":1},{"op":"remove","path":"/metadata/labels"}]`),
 				"a JSON patch whose test does not hold is refused (422, 409 or 400)",
 				http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest)
 			v.want(send(apitypes.MergePatchType,
@@ -187,14 +198,18 @@ func patch() types.Feature {
 			}
 			v.discoveryHas("patch")
 			before := v.send(v.ctx, http.MethodGet, llama(ns, "patched"), nil).object()
-			a = v.want(send(apitypes.MergePatchType, `{"spec":{"weight":91}}`), "a patch that changes nothing answers 200", http.StatusOK)
+			a = v.want(send(apitypes.MergePatchType, `{"spec":{"weight":91}}`),
+				"a patch that changes nothing answers 200", http.StatusOK)
 			if is, was := versionOf(a.object()), versionOf(before); is != was {
-				v.fail(a, "a patch that changes nothing does not change the resourceVersion, or controllers that write the same object wake each other",
+				v.fail(a, "a patch that changes nothing does not change the resourceVersion, "+
+					"or controllers that write the same object wake each other",
 					fmt.Sprintf("it is %q, and was %q", is, was))
 			}
 			// The server refuses each of these bodies, or ignores the field.
 			for _, body := range []string{
-				`{"metadata":{"uid":"` + otherUID + `"}}`, `{"metadata":{"name":"renamed"}}`, `{"metadata":{"namespace":"` + otherNS + `"}}`,
+				`{"metadata":{"uid":"` + otherUID + `"}}`,
+				`{"metadata":{"name":"renamed"}}`,
+				`{"metadata":{"namespace":"` + otherNS + `"}}`,
 				`{"metadata":{"creationTimestamp":"2001-02-03T04:05:06Z"}}`, `{"kind":"Alpaca"}`, `{"apiVersion":"v1"}`,
 			} {
 				send(apitypes.MergePatchType, body)
@@ -226,14 +241,16 @@ func patch() types.Feature {
 			}
 			absent := v.send(v.ctx, http.MethodPatch, llama(ns, "nobody"), `{"spec":{"weight":1}}`,
 				"Content-Type", string(apitypes.MergePatchType))
-			v.about(v.want(absent, "a patch of a llama that does not exist answers 404", http.StatusNotFound), "llamas", "nobody")
+			v.about(v.want(absent,
+				"a patch of a llama that does not exist answers 404", http.StatusNotFound), "llamas", "nobody")
 			v.want(send("application/shears+json", `{"spec":{"weight":1}}`),
 				"a patch of a type that nobody serves answers 415", http.StatusUnsupportedMediaType)
 			// The patch changes nothing, because a server of built-in types, such as one based on k8s.io/apiserver, may serve
 			// it.
 			v.want(send(apitypes.StrategicMergePatchType, `{"spec":{"weight":91}}`),
 				"a strategic merge patch answers 415, or 200 where it is served", http.StatusUnsupportedMediaType, http.StatusOK)
-			if now := v.send(v.ctx, http.MethodGet, llama(ns, "patched"), nil); fmt.Sprint(numberOf(now.object(), "spec", "weight")) != "91" {
+			if now := v.send(v.ctx, http.MethodGet,
+				llama(ns, "patched"), nil); fmt.Sprint(numberOf(now.object(), "spec", "weight")) != "91" {
 				v.fail(now, "what was refused has changed nothing",
 					fmt.Sprintf("the weight is %v and was 91", numberOf(now.object(), "spec", "weight")))
 			} else if uidOf(now.object()) != uidOf(first) {
@@ -293,7 +310,9 @@ func patch() types.Feature {
 						refused = append(refused, http.StatusUnprocessableEntity) // as k8s.io/apiserver does
 					}
 					v.want(v.send(v.ctx, c.method, c.path+"?fieldValidation=Strict", c.body, headers...),
-						fmt.Sprintf("a %s with fieldValidation=Strict and a field that the kind does not have, %s, answers 400", c.verb, field), refused...)
+						fmt.Sprintf("a %s with fieldValidation=Strict and a field that the kind does not have, %s, answers 400",
+							c.verb, field),
+						refused...)
 					a := v.send(v.ctx, c.method, c.path+"?fieldValidation=Warn&dryRun=All", c.body, headers...)
 					if a.code != http.StatusOK && a.code != http.StatusCreated ||
 						!strings.Contains(strings.Join(a.header.Values("Warning"), " "), path[len(path)-1]) {
@@ -309,10 +328,12 @@ func patch() types.Feature {
 			}
 		}))).
 		Assess("server-side apply is served, or clearly refused", check.Assess(step(func(v visit) {
-			body := fmt.Sprintf(`{"apiVersion":%q,"kind":"Llama","metadata":{"name":"applied"},"spec":{"weight":1,"height":1}}`, groupVersion)
+			body := fmt.Sprintf(`{"apiVersion":%q,"kind":"Llama","metadata":{"name":"applied"},"spec":{"weight":1,"height":1}}`,
+				groupVersion)
 			v.want(v.send(v.ctx, http.MethodPatch, llama(ns, "applied")+"?fieldManager=checks", body,
 				"Content-Type", string(apitypes.ApplyYAMLPatchType)),
-				"server-side apply works (200 or 201) or answers 415", http.StatusOK, http.StatusCreated, http.StatusUnsupportedMediaType)
+				"server-side apply works (200 or 201) or answers 415",
+				http.StatusOK, http.StatusCreated, http.StatusUnsupportedMediaType)
 		}))).
 		Assess("kubectl apply", check.Assess(step(func(v visit) {
 			for _, weight := range []string{"80.5", "81.5"} {
@@ -323,11 +344,14 @@ func patch() types.Feature {
 					return
 				}
 				if err != nil {
-					v.Fail(v.t, "kubectl apply creates a llama, and changes it the second time", "it prints: "+strings.TrimSpace(output))
+					v.Fail(v.t, "kubectl apply creates a llama, and changes it the second time",
+						"it prints: "+strings.TrimSpace(output))
 				}
 			}
-			if now := v.send(v.ctx, http.MethodGet, llama(ns, "by-kubectl"), nil); numberOf(now.object(), "spec", "weight") != 81.5 {
-				v.fail(now, "after kubectl apply the weight is 81.5", fmt.Sprintf("it is %v", numberOf(now.object(), "spec", "weight")))
+			if now := v.send(v.ctx, http.MethodGet,
+				llama(ns, "by-kubectl"), nil); numberOf(now.object(), "spec", "weight") != 81.5 {
+				v.fail(now, "after kubectl apply the weight is 81.5",
+					fmt.Sprintf("it is %v", numberOf(now.object(), "spec", "weight")))
 			}
 		}))).Feature()
 }

@@ -71,7 +71,9 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 
 // followWhen begins a watch, and starts to read its events when a channel is closed. Until then it reads at most a
 // buffer of the first event.
-func followWhen(ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string) watch {
+func followWhen(
+	ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string,
+) watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel, sending: make(chan struct{})}
 	path += "?watch=true" + query
@@ -159,7 +161,8 @@ func (v visit) take(w watch, count int) (events []event) {
 func (v visit) errorIsStatus(e event) {
 	v.t.Helper()
 	if kind, version := textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"); kind != "Status" || version != "v1" {
-		v.Fail(v.t, "the object of an ERROR event has the kind Status and the apiVersion v1, without which clients can't decode it",
+		v.Fail(v.t, "the object of an ERROR event has the kind Status and the apiVersion v1, "+
+			"without which clients can't decode it",
 			fmt.Sprintf("its kind is %q and its apiVersion %q", kind, version))
 	}
 }
@@ -195,14 +198,18 @@ func watched() types.Feature {
 			black := v.follow(llamas(ns), query+"&fieldSelector=metadata.name%3Dw-black")
 			defer black.cancel()
 			v.requireStarted(black)
-			tables, metadata := v.follow(llamas(ns), query, "Accept", acceptTable), v.follow(llamas(ns), query, "Accept", acceptPartial)
+			tables, metadata := v.follow(llamas(ns), query, "Accept", acceptTable),
+				v.follow(llamas(ns), query, "Accept", acceptPartial)
 			defer tables.cancel()
 			defer metadata.cancel()
 			defer all.cancel()
 			defer white.cancel()
 			v.requireStarted(all)
 			v.requireStarted(white)
-			created := []map[string]any{v.create(ns, labelled("w-white", "color", "white")), v.create(ns, labelled("w-black", "color", "black"))}
+			created := []map[string]any{
+				v.create(ns, labelled("w-white", "color", "white")),
+				v.create(ns, labelled("w-black", "color", "black")),
+			}
 			selects := v.selectsByName("w-black") // another check reports that it does not
 			v.create(otherNS, labelled("w-there", "color", "white"))
 			v.change(ns, "w-white", `{"spec":{"weight":77.5}}`)
@@ -211,7 +218,8 @@ func watched() types.Feature {
 			v.drop(ns, "w-white")
 			v.drop(ns, "w-black")
 			wantAll := []string{
-				"ADDED w-white", "ADDED w-black", "MODIFIED w-white", "MODIFIED w-white", "MODIFIED w-black", "DELETED w-white", "DELETED w-black",
+				"ADDED w-white", "ADDED w-black", "MODIFIED w-white", "MODIFIED w-white",
+				"MODIFIED w-black", "DELETED w-white", "DELETED w-black",
 			}
 			wantWhite := []string{"ADDED w-white", "MODIFIED w-white", "DELETED w-white", "ADDED w-black", "DELETED w-black"}
 			v.saw(v.take(all, len(wantAll)), "a watch on a namespace sends", wantAll)
@@ -290,7 +298,8 @@ func watched() types.Feature {
 				}
 				seen = append(seen, events[0])
 			}
-			marked := len(seen) > 1 && seen[1].Type == "MODIFIED" && textOf(seen[1].Object, "metadata", "deletionTimestamp") != ""
+			marked := len(seen) > 1 && seen[1].Type == "MODIFIED" &&
+				textOf(seen[1].Object, "metadata", "deletionTimestamp") != ""
 			if !marked || seen[0].String() != "ADDED w-held" || seen[len(seen)-1].String() != "DELETED w-held" ||
 				slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
 				v.Fail(v.t, "a watch sends ADDED for a llama with a finalizer, "+
@@ -313,7 +322,8 @@ func (v visit) haveLlamas(events []event, created []map[string]any) {
 			if nameOf(object) != nameOf(e.Object) {
 				continue
 			}
-			if textOf(e.Object, "kind") != "Llama" || textOf(e.Object, "apiVersion") != groupVersion || uidOf(e.Object) != uidOf(object) {
+			if textOf(e.Object, "kind") != "Llama" || textOf(e.Object, "apiVersion") != groupVersion ||
+				uidOf(e.Object) != uidOf(object) {
 				v.Fail(v.t, "each event of a watch, even DELETED, has the complete llama: kind, apiVersion and uid",
 					fmt.Sprintf("%s has the kind %q, the apiVersion %q and the uid %q, which was %q",
 						e, textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"), uidOf(e.Object), uidOf(object)))
@@ -378,7 +388,8 @@ func (v visit) rising(from string, events []event) {
 	last := from
 	for _, e := range events {
 		if !newerVersion(versionOf(e.Object), last) {
-			v.Fail(v.t, "each event's resourceVersion is later than that of the event before, also that of DELETED: a watch goes on from it",
+			v.Fail(v.t, "each event's resourceVersion is later than that of the event before, also that of DELETED: "+
+				"a watch goes on from it",
 				fmt.Sprintf("%s has %q after %q", e, versionOf(e.Object), last))
 		}
 		last = versionOf(e.Object)
