@@ -163,9 +163,9 @@ func (v visit) oneKindAlone(withdrawn *admission.Webhooks) {
 		}},
 		{"mutating", admission.Webhooks{Mutating: webhooks.Mutating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"vanilla"}}}},
-			{Order: order.Order{
-				Name: storedWhileStopped.Name, Spec: order.Spec{Flavour: []string{"chocolate"}},
-			}, old: &storedWhileStopped, method: mergePatch},
+			{Order: order.Order{Name: storedWhileStopped.Name, Spec: order.Spec{
+				Flavour: []string{"chocolate"},
+			}}, old: &storedWhileStopped, method: mergePatch},
 		}},
 	} {
 		if len(one.kept.Mutating)+len(one.kept.Validating) == 0 {

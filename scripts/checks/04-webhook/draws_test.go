@@ -241,7 +241,7 @@ type property struct {
 	expected func(request, order.Answer) string
 	// wrong describes what is wrong with an answer. Empty: nothing is.
 	wrong func(request, order.Answer, admission.Answer) string
-	// then, if set, examines requests whose answer is correct further. An error is internal.
+	// then, if set, is a further check of requests whose answer is correct. An error is internal.
 	then func(context.Context, request, admission.Answer) (wrong string, err error)
 }
 

@@ -38,11 +38,11 @@ func TestSecondOrderOfCertificate(t *testing.T) {
 	for _, order := range []string{"sundae-1-7", "sundae-1-8"} {
 		f := &finding{namespace: second, certificate: "sundae", output: "order: " + order}
 		if right := v.chain(f); right["order"][0] != order || right["challenge"][0] != order+"-9" {
-			t.Errorf("the script speaks of %s, and right is %v", order, right)
+			t.Errorf("the script reports the order %s, but chain returns %v", order, right)
 		}
 	}
 	stranger := &finding{namespace: second, certificate: "sundae", output: "order: scoop-1-7"}
 	if right := v.chain(stranger); right["order"][0] != "sundae-1-7" {
-		t.Errorf("of an order that is not the certificate's, right is %v", right)
+		t.Errorf("the script reports the order of another certificate, but chain returns %v", right)
 	}
 }

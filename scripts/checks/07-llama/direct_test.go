@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/checks/reach"
 )
 
-// asker sends requests to the server without the API server.
+// asker sends requests directly to the server, and not through the API server.
 type asker struct {
 	client *http.Client
 	host   string
@@ -45,7 +45,7 @@ func (a asker) send(ctx context.Context, method, path string, body any, headers 
 	return sendBy(ctx, a.client, a.host, method, path, body, headers...)
 }
 
-// direct reports whether requests can be sent to the server without the API server.
+// direct reports whether requests can be sent directly to the server.
 func (v visit) direct() bool { return v.Server.URL != "" || v.Server.Service != "" }
 
 // proxy returns an asker that acts as the front proxy. It reports false if the cluster, or the server's address, is not
@@ -176,8 +176,8 @@ func (v visit) impostors(name string) []impostor {
 	return all
 }
 
-// directly returns a function that sends requests of an administrator without the API server, where that is possible,
-// and otherwise through it.
+// directly returns a function that sends requests of an administrator directly to the server if that is possible, and
+// otherwise through the API server.
 func (v visit) directly() func(method, path string, body any, headers ...string) answer {
 	v.t.Helper()
 	p, ok := v.proxy()

@@ -133,7 +133,7 @@ func (v visit) emptyFarm() bool {
 	return left.code == http.StatusOK && len(left.items()) == 0
 }
 
-// directWatch begins a watch without the API server. It returns an empty one if that is not possible.
+// directWatch begins a watch directly at the server. It returns an empty one if that is not possible.
 func (v visit) directWatch() watch {
 	v.t.Helper()
 	p, ok := v.proxy()

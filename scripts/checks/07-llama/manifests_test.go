@@ -180,7 +180,7 @@ func (v visit) namesAuthority(registration map[string]any, certificates, objects
 func (v visit) mountsCertificate(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	if len(certificates) == 0 {
-		return // cert-manager has not issued the certificate
+		return // the certificate does not come from cert-manager
 	}
 	suffix := "." + textOf(registration, "spec", "service", "namespace") + ".svc"
 	host := textOf(registration, "spec", "service", "name") + suffix

@@ -383,7 +383,7 @@ func authorization() types.Feature {
 		Assess("each verb", check.Assess(step(func(v visit) {
 			ask, by := v.send, "Impersonate-User"
 			if p, ok := v.proxy(); ok {
-				ask, by = p.send, "X-Remote-User" // without the API server, which refuses them by itself
+				ask, by = p.send, "X-Remote-User" // directly: the API server would refuse them by itself
 			}
 			v.create(ns, newLlama("guarded", 100, 1.5))
 			for _, d := range actions() {
