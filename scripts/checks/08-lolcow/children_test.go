@@ -118,13 +118,15 @@ func owner() types.Feature {
 				what string
 				metav1.Object
 			}{{"Deployment", &deployment}, {"Service", &service}} {
-				expected := fmt.Sprintf("the %s %s has %s as its controller (metadata.ownerReferences)", child.what, child.GetName(), c.Name)
+				expected := fmt.Sprintf("the %s %s has %s as its controller (metadata.ownerReferences)",
+					child.what, child.GetName(), c.Name)
 				references := child.GetOwnerReferences()
 				i := slices.IndexFunc(references, func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
 				switch {
 				case i < 0:
 					v.Fail(v.t, expected, fmt.Sprintf("it has %s, and none is %s", workload.Counted(len(references), "owner"), c.Name))
-				case references[i].APIVersion != kind.GroupVersion().String() || references[i].Kind != kind.Kind || references[i].Name != c.Name:
+				case references[i].APIVersion != kind.GroupVersion().String() ||
+					references[i].Kind != kind.Kind || references[i].Name != c.Name:
 					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s",
 						references[i].Kind, references[i].Name, references[i].APIVersion))
 				case references[i].Controller == nil || !*references[i].Controller:
@@ -196,10 +198,11 @@ func (v visit) collect(c *cow) {
 // awaitGone waits until a deleted Lolcow is gone.
 func (v visit) awaitGone(c *cow) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed, func() (string, bool) {
-		_, exists := v.herd.Get(c.NamespacedName)
-		return "it is still there", !exists
-	})
+	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed,
+		func() (string, bool) {
+			_, exists := v.herd.Get(c.NamespacedName)
+			return "it is still there", !exists
+		})
 }
 
 // remainingChildren returns which children of a cow are left. True: none.

@@ -30,7 +30,9 @@ func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Events of %s: %w", object.GetName(), err)
 	}
-	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != object.GetUID() }), nil
+	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool {
+		return event.InvolvedObject.UID != object.GetUID()
+	}), nil
 }
 
 // eventWrites returns the operator's writes of Events about a cow since a mark.
@@ -57,7 +59,8 @@ func events() types.Feature {
 			port := strconv.Itoa(int(taken.cow.port))
 			var about, lines []string
 			for _, event := range taken.events {
-				lines = append(lines, fmt.Sprintf("Event %s %s × %d: %s", event.Type, event.Reason, max(1, event.Count), event.Message))
+				lines = append(lines, fmt.Sprintf("Event %s %s × %d: %s",
+					event.Type, event.Reason, max(1, event.Count), event.Message))
 				if taken.cow.portIsTaken(event) {
 					about = append(about, event.Reason)
 				}
@@ -69,7 +72,8 @@ func events() types.Feature {
 				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port",
 					workload.Counted(len(taken.events), "Event")), lines...)
 			case taken.writes > mostEvents:
-				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), lines...)
+				v.Fail(v.t, expected,
+					fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), lines...)
 			}
 			taken.End()
 			v.herd.occupation = nil
@@ -101,9 +105,10 @@ func (v visit) noEventBeforeTheStatus() {
 	v.EventuallyWithin(v.ctx, v.t,
 		fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name),
 		statusPatience, v.Audit.Changed, func() (string, bool) {
-			refused := v.Audit.Since(began, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource), audit.Writes, func(e audit.Event) bool {
-				return e.Namespace == c.Namespace && e.Name == c.Name && e.Code >= http.StatusBadRequest
-			}))
+			refused := v.Audit.Since(began, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource), audit.Writes,
+				func(e audit.Event) bool {
+					return e.Namespace == c.Namespace && e.Name == c.Name && e.Code >= http.StatusBadRequest
+				}))
 			return fmt.Sprintf("it has sent %d such requests", len(refused)), len(refused) >= leastRefused
 		})
 	v.Pause(v.ctx, v.t, doneSoon) // an event recorder writes in the background

@@ -105,9 +105,10 @@ func (v visit) foreignDeployment(f *foreigners, c *cow, ownership string) *forei
 	v.t.Helper()
 	created, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, ownership, v.ownersOf(f, c, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
-	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+c.Name, podPatience, v.herd.Changed, func() (string, bool) {
-		return v.herd.Steady(v.Suite, created)
-	})
+	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+c.Name, podPatience, v.herd.Changed,
+		func() (string, bool) {
+			return v.herd.Steady(v.Suite, created)
+		})
 	return &foreign{Foreign: created, cow: c}
 }
 
@@ -175,7 +176,10 @@ func foreignChild() types.Feature {
 // blockedConditions returns the expected conditions of a Lolcow for which one child's name is taken by a foreign
 // object.
 func blockedConditions(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind}}, {Of: availableType, Status: "False"}}
+	return []workload.Wanted{
+		{Of: degradedType, Status: "True", Mentions: []string{f.Kind}},
+		{Of: availableType, Status: "False"},
+	}
 }
 
 // deleteForeign deletes the foreign objects, if the operator has reported them all by now. It may try again some
@@ -228,7 +232,8 @@ func foreignGone() types.Feature {
 							return "the Lolcow is gone", false
 						}
 						is, _ := workload.ConditionOf(object, degradedType)
-						return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.reported.Message
+						return fmt.Sprintf("it is %s: %s", is.Status, is.Message),
+							is.Status == "False" || is.Message != one.reported.Message
 					})
 			}
 			v.herd.foreigners = nil

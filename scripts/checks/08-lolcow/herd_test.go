@@ -117,7 +117,11 @@ var cowNames = []string{"bella", "dora", "erna", "flora", "gerda", "heidi", "lot
 func (h *herd) draw(namespace string) *cow {
 	h.names++
 	name := fmt.Sprintf("%s-%d", cowNames[h.random.IntN(len(cowNames))], h.names)
-	return &cow{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, greeting: h.drawGreeting(), port: h.ports.Draw()}
+	return &cow{
+		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
+		greeting:       h.drawGreeting(),
+		port:           h.ports.Draw(),
+	}
 }
 
 // New returns the object of a cow.
@@ -137,7 +141,8 @@ func (c *cow) New() *unstructured.Unstructured {
 // well, including those without an owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.checkRunning {
-		h.first, h.failingCows, h.fortuneCow, h.unchangedCow, h.driftCows, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
+		h.first, h.failingCows, h.fortuneCow, h.unchangedCow, h.driftCows, h.restarted, h.foreigners =
+			nil, nil, nil, nil, nil, nil, nil
 		if h.occupation != nil {
 			h.occupation.End()
 			h.occupation = nil
@@ -317,7 +322,8 @@ func (v visit) awaitClosed(port int32) {
 			return
 		}
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, fmt.Sprintf("no server answers at node port %d any longer", port), fmt.Sprintf("it is still open (%s)", why))
+			v.Fail(v.t, fmt.Sprintf("no server answers at node port %d any longer", port),
+				fmt.Sprintf("it is still open (%s)", why))
 		}
 	}
 }

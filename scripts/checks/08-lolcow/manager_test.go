@@ -87,7 +87,8 @@ func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
 	v.t.Helper()
 	name := objectMeta("")
 	name.Name += "-" + to.Name
-	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
+	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules},
+		metav1.CreateOptions{})
 	v.OK(v.t, "making a role", ignoreAlreadyExists(err))
 	_, err = v.herd.Client.RbacV1().ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, Subjects: []rbacv1.Subject{to},
@@ -107,7 +108,8 @@ func withdraw(ctx context.Context, h *herd) error {
 		if !strings.HasPrefix(binding.Name, objectName+"-") {
 			continue
 		}
-		err = errors.Join(err, workload.IgnoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
+		err = errors.Join(err,
+			workload.IgnoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
 			workload.IgnoreGone(h.Client.RbacV1().ClusterRoles().Delete(ctx, binding.Name, deleteNow)))
 	}
 	return err
@@ -124,7 +126,10 @@ func ignoreAlreadyExists(err error) error {
 func (v visit) token(name string) (string, rbacv1.Subject) {
 	v.t.Helper()
 	accounts := v.herd.Client.CoreV1().ServiceAccounts(stable)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{existing.Label: "true"},
+	}}
 	_, err := accounts.Create(v.ctx, account, metav1.CreateOptions{})
 	v.OK(v.t, "making an account", ignoreAlreadyExists(err))
 	answer, err := accounts.CreateToken(v.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -145,7 +150,8 @@ func leader() types.Feature {
 	return features.New("of two operators one works").
 		Assess("while another one holds the Lease, it waits", check.Assess(assess(func(v visit) {
 			v.prepare()
-			v.asSpecified(v.herd.withPods()...) // their Pods start while the operator waits for its Lease, which takes some seconds
+			// Their Pods start while the operator waits for its Lease, which takes some seconds.
+			v.asSpecified(v.herd.withPods()...)
 			account := v.account()
 			flags := []string{"--leader-elect", "--leader-election-namespace=" + account.Namespace}
 			rules := v.roleOf("config/rbac/leader_election_role.yaml")
@@ -200,7 +206,8 @@ const idle = time.Second
 // hold assigns the Lease to a holder. If holder is empty, the Lease is free.
 func (v visit) hold(
 	get func(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error),
-	update func(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error), name, holder string,
+	update func(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error),
+	name, holder string,
 ) {
 	v.t.Helper()
 	lease, err := get(v.ctx, name, metav1.GetOptions{})

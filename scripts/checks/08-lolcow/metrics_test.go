@@ -131,7 +131,8 @@ func (h *herd) wrongGauge(body string) (wrong string) {
 	for state, condition := range states {
 		is, exists := gaugeValue(body, state)
 		if want := h.count(condition); !exists || is != want {
-			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, exists, want, condition)
+			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s",
+				gaugeName, state, is, exists, want, condition)
 		}
 	}
 	return ""
@@ -148,7 +149,9 @@ func (v visit) scraper() (token string) {
 }
 
 // scrapes requests the metrics until they are as wanted.
-func (v visit) scrapes(expected string, scrape func() (code int, body string, err error), wanted func(body string) (wrong string)) {
+func (v visit) scrapes(expected string, scrape func() (code int, body string, err error),
+	wanted func(body string) (wrong string),
+) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
 		code, body, err := scrape()
@@ -207,7 +210,10 @@ func gauge() types.Feature {
 			v.scrapes(expected, scrape, follows)
 			v.remove(cows[0])
 			v.scrapes(expected+", also when one is gone", scrape, follows)
-			for client, token := range map[string]string{"a client without a token": "", "an account without a right to it": stranger} {
+			for client, token := range map[string]string{
+				"a client without a token":         "",
+				"an account without a right to it": stranger,
+			} {
 				v.refused(client, func() (int, error) {
 					code, _, err := scraped(token)
 					return code, err
@@ -234,7 +240,8 @@ func (v visit) refused(client string, ask func() (code int, err error)) {
 		case err != nil:
 			v.OK(v.t, "asking for the metrics", err)
 		case code != http.StatusUnauthorized && code != http.StatusForbidden:
-			v.Fail(v.t, client+" is refused the metrics: 401 or 403", fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),
+			v.Fail(v.t, client+" is refused the metrics: 401 or 403",
+				fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),
 				"metricsserver.Options: SecureServing, and FilterProvider: filters.WithAuthenticationAndAuthorization")
 		}
 		return

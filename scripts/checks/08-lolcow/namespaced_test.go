@@ -104,9 +104,11 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	}
 	folder := v.t.TempDir()
 	v.copyKustomization(namespacedFolder, folder)
-	ctx, cancel := context.WithTimeoutCause(v.ctx, kustomizeTimeout, fmt.Errorf("kustomize took longer than %s", kustomizeTimeout))
+	ctx, cancel := context.WithTimeoutCause(v.ctx, kustomizeTimeout,
+		fmt.Errorf("kustomize took longer than %s", kustomizeTimeout))
 	defer cancel()
-	command := exec.CommandContext(ctx, v.Kubectl, "kubectl", "kustomize", filepath.Join(folder, filepath.FromSlash(namespacedFolder)))
+	command := exec.CommandContext(ctx, v.Kubectl,
+		"kubectl", "kustomize", filepath.Join(folder, filepath.FromSlash(namespacedFolder)))
 	command.Env = noNetwork(folder)
 	output, mistakes := limited.NewOutput(renderedLimit), limited.NewOutput(mistakesLimit)
 	command.Stdout, command.Stderr = output, mistakes
@@ -133,7 +135,8 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 // must grant nothing for the whole cluster, except authenticating clients, which only a ClusterRole can allow.
 func (v visit) grantsOnlyRole() {
 	v.t.Helper()
-	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"
+	expected := namespacedFolder +
+		" gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"
 	roles := map[string]rbacv1.ClusterRole{} // by kind and name: a Role has the same fields
 	bindings := map[string]rbacv1.ClusterRoleBinding{}
 	for _, object := range v.rendered() {
@@ -160,7 +163,8 @@ func (v visit) grantsOnlyRole() {
 			}
 		}
 		if !strings.HasPrefix(name, "ClusterRoleBinding ") {
-			works = works || slices.ContainsFunc(role.Rules, inGroups(kind.Group)) && slices.ContainsFunc(role.Rules, inGroups("apps"))
+			works = works || slices.ContainsFunc(role.Rules, inGroups(kind.Group)) &&
+				slices.ContainsFunc(role.Rules, inGroups("apps"))
 			continue
 		}
 		asks := inGroups("authentication.k8s.io", "authorization.k8s.io")
@@ -170,7 +174,8 @@ func (v visit) grantsOnlyRole() {
 		}
 	}
 	if !works {
-		v.Fail(v.t, expected, fmt.Sprintf("of its %s none gives rights to Lolcows and Deployments", workload.Counted(len(bindings), "binding")))
+		v.Fail(v.t, expected, fmt.Sprintf("of its %s none gives rights to Lolcows and Deployments",
+			workload.Counted(len(bindings), "binding")))
 	}
 }
 
@@ -188,7 +193,8 @@ func namespaced() types.Feature {
 			v.OK(v.t, "asking for the operator's bindings", err)
 			v.StopQuietly(v.ctx, v.t)
 			for _, binding := range bindings.Items {
-				if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
+				if len(binding.Subjects) != 1 ||
+					binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
 					continue
 				}
 				local := objectMeta(paddock)
@@ -205,23 +211,29 @@ func namespaced() types.Feature {
 			began := v.Audit.Now()
 			scraped := v.serveMetrics("--namespace="+paddock, "--image="+otherImage)
 			inside, outside := v.create(v.herd.draw(paddock)), v.create(v.herd.draw(stable))
-			expected := fmt.Sprintf("with --namespace=%s the operator asks about that namespace only, where it has its rights", paddock)
+			expected := fmt.Sprintf("with --namespace=%s the operator asks about that namespace only, "+
+				"where it has its rights", paddock)
 			everywhere := func() []audit.Event {
 				return v.Audit.Since(began, v.ByOperator().And(func(e audit.Event) bool {
-					return e.Resource != "" && (e.Verb == "list" || e.Verb == "watch") && e.Namespace != paddock && e.Resource != "leases"
+					return e.Resource != "" && (e.Verb == "list" || e.Verb == "watch") &&
+						e.Namespace != paddock && e.Resource != "leases"
 				}))
 			}
-			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s; %s has its children", expected, inside.Name), v.herd.Changed, func() (string, bool) {
-				if beyond := everywhere(); len(beyond) > 0 {
-					v.Fail(v.t, expected, "it asked about all namespaces: "+beyond[0].String(), audit.Lines(beyond)...)
-				}
-				wrong := v.herd.wrong(inside)
-				return wrong, wrong == ""
-			})
+			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s; %s has its children", expected, inside.Name), v.herd.Changed,
+				func() (string, bool) {
+					if beyond := everywhere(); len(beyond) > 0 {
+						v.Fail(v.t, expected, "it asked about all namespaces: "+beyond[0].String(), audit.Lines(beyond)...)
+					}
+					wrong := v.herd.wrong(inside)
+					return wrong, wrong == ""
+				})
 			v.Settle(v.ctx, v.t)
 			deployment, _ := v.herd.deployment(inside)
-			if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == otherImage }) {
-				v.Fail(v.t, "with --image="+otherImage+" the container has that image", "no container of the Deployment "+inside.Name+" has it")
+			if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+				return c.Image == otherImage
+			}) {
+				v.Fail(v.t, "with --image="+otherImage+" the container has that image",
+					"no container of the Deployment "+inside.Name+" has it")
 			}
 			if left, none := v.herd.remainingChildren(outside); !none {
 				v.Fail(v.t, "a Lolcow of another namespace is not touched", left)
@@ -229,7 +241,8 @@ func namespaced() types.Feature {
 			v.scrapes(fmt.Sprintf("with --namespace=%s the operator serves its metrics", paddock),
 				func() (int, string, error) { return scraped(token) }, func(string) string { return "" })
 			if beyond := everywhere(); len(beyond) > 0 {
-				v.Fail(v.t, expected, "when the metrics were read, it asked about all namespaces: "+beyond[0].String(), audit.Lines(beyond)...)
+				v.Fail(v.t, expected, "when the metrics were read, it asked about all namespaces: "+beyond[0].String(),
+					audit.Lines(beyond)...)
 			}
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {

@@ -32,7 +32,8 @@ func othersFields() types.Feature {
 			v.forbidden(c)
 			v.awaitDone(c, doneSoon) // its later writes respond to other clients
 			edited := v.Audit.Now()
-			_, err := deployments.Patch(v.ctx, deployment.Name, apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
+			_, err := deployments.Patch(v.ctx, deployment.Name,
+				apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
 				metav1.PatchOptions{FieldManager: autoscaler}, "scale")
 			v.OK(v.t, "scaling the Deployment", err)
 			v.editDeployment(c, func(d *appsv1.Deployment) {
@@ -71,10 +72,12 @@ func othersFields() types.Feature {
 				lose(now.Spec.Template.Annotations["team.example.com/restarted-at"] == "",
 					"an annotation of the template (as of `kubectl rollout restart`) is gone")
 				lose(now.Spec.Template.Labels["team.example.com/cost-centre"] == "", "a label of the template is gone")
-				lose(!slices.ContainsFunc(now.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }),
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.InitContainers,
+					func(c corev1.Container) bool { return c.Name == "sunscreen" }),
 					"the init container sunscreen, which was injected, is gone")
 				lose(page.Labels["team.example.com/cost-centre"] == "", "a label of the Service is gone")
-				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }),
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers,
+					func(c corev1.Container) bool { return c.Name == "parasol" }),
 					"the container parasol, which was injected, is gone")
 				lose(page.Annotations["team.example.com/contact"] == "", "an annotation of the Service is gone")
 				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP,
@@ -98,7 +101,8 @@ func othersFields() types.Feature {
 			}
 			now, _ := v.herd.deployment(c)
 			if managers := managersOfReplicas(&now); len(managers) > 0 {
-				v.Fail(v.t, fmt.Sprintf("the operator does not own spec.replicas of the Deployment %s, which an autoscaler has set", now.Name),
+				v.Fail(v.t,
+					fmt.Sprintf("the operator does not own spec.replicas of the Deployment %s, which an autoscaler has set", now.Name),
 					fmt.Sprintf("in metadata.managedFields %s has it: the operator has written the number that it has read, "+
 						"and the next client that sets another one gets a conflict", strings.Join(managers, ", ")))
 			}

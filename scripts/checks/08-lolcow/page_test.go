@@ -207,7 +207,8 @@ func (v visit) scaleToZero(c *cow) {
 	v.editDeployment(c, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
 	refused := func() bool {
 		deployment, wrong := v.herd.deployment(c)
-		return wrong == "" && (deployment.Status.ObservedGeneration < deployment.Generation || workload.Forbidden(&deployment))
+		return wrong == "" &&
+			(deployment.Status.ObservedGeneration < deployment.Generation || workload.Forbidden(&deployment))
 	}
 	for wait := v.NewWait(turnPatience, 2*turnPatience); refused() && wait.Over(v.ctx) == ""; {
 		v.Pause(v.ctx, v.t, pagePoll/2)
@@ -220,7 +221,8 @@ func (v visit) loseChildren(c *cow) {
 	v.t.Helper()
 	deployment, _ := v.herd.deployment(c)
 	service, _ := v.herd.service(c)
-	v.OK(v.t, "deleting a Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
+	v.OK(v.t, "deleting a Deployment",
+		v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
 	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow))
 }
 
@@ -234,7 +236,9 @@ const (
 // awaitDone waits until the operator has finished with a cow. Other Lolcows may keep the operator busy.
 func (v visit) awaitDone(c *cow, window time.Duration) {
 	v.t.Helper()
-	v.SettleAbout(v.ctx, v.t, window, func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
+	v.SettleAbout(v.ctx, v.t, window, func(e audit.Event) bool {
+		return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name)
+	})
 }
 
 // turnPatience is how long an operator that has work to do may be silent after its start.
@@ -245,9 +249,11 @@ const turnPatience = 5 * time.Second
 // dealt with the changes.
 func (v visit) awaitStarted(since audit.Mark, changed ...*cow) {
 	v.t.Helper()
-	v.Eventually(v.ctx, v.t, "the operator lists and watches again after its start", v.Audit.Changed, func() (string, bool) {
-		return "it has asked for no Lolcows", len(v.Audit.Since(since, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource)))) > 0
-	})
+	v.Eventually(v.ctx, v.t, "the operator lists and watches again after its start", v.Audit.Changed,
+		func() (string, bool) {
+			return "it has asked for no Lolcows",
+				len(v.Audit.Since(since, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource)))) > 0
+		})
 	undone := func(c *cow) bool {
 		deployment, _ := v.herd.deployment(c)
 		return v.herd.wrong(c) != "" || !workload.Forbidden(&deployment)
@@ -293,7 +299,8 @@ func settles() types.Feature {
 			noLease := func(e audit.Event) bool { return e.Resource != "leases" }
 			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, noLease, check.NoEventOfOthers(c.Name)))
 			if len(writes) > 0 {
-				v.Fail(v.t, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", c.Name),
+				v.Fail(v.t, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: "+
+					"no child, no status, no Event", c.Name),
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
 			v.NoErrors(v.ctx, v.t, logged, c.Name)
@@ -310,7 +317,8 @@ func restart() types.Feature {
 				v.restart()
 			}
 			if is := v.herd.restarted; len(is.writes) > 0 {
-				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.cow.Name),
+				v.Fail(v.t,
+					fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.cow.Name),
 					fmt.Sprintf("it sent %d writes", len(is.writes)), audit.Lines(is.writes)...)
 			}
 		}))).

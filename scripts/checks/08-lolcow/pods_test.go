@@ -53,11 +53,15 @@ func (v visit) createPending() *pendingCow {
 	v.t.Helper()
 	p := &pendingCow{visit: v, cow: v.create(v.herd.draw(pendingNamespace))}
 	v.asSpecified(p.cow)
-	unschedulable := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}}
+	unschedulable := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")},
+	}
 	v.editDeployment(p.cow, func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		pod.InitContainers = append(pod.InitContainers, corev1.Container{Name: initializer, Image: sunscreenImage, Resources: unschedulable})
-		pod.Containers = append(pod.Containers, corev1.Container{Name: sidecar, Image: missingImage, Resources: unschedulable})
+		pod.InitContainers = append(pod.InitContainers,
+			corev1.Container{Name: initializer, Image: sunscreenImage, Resources: unschedulable})
+		pod.Containers = append(pod.Containers,
+			corev1.Container{Name: sidecar, Image: missingImage, Resources: unschedulable})
 	})
 	p.awaitPods(1)
 	return p
@@ -70,14 +74,17 @@ func (p *pendingCow) awaitPods(want int) {
 		deployment, _ := p.herd.deployment(p.cow)
 		pods, err := p.herd.PodsOf(p.ctx, &deployment)
 		p.OK(p.t, "asking for the Pods", err)
-		p.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasSidecar(pod) || pod.Status.Phase == corev1.PodFailed })
+		p.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+			return !hasSidecar(pod) || pod.Status.Phase == corev1.PodFailed
+		})
 		if len(p.pods) == want {
 			return
 		}
 		if why := wait.Over(p.ctx); why != "" {
 			p.Fail(p.t, fmt.Sprintf("the Deployment of %s has %s with the container %s, which another client has added",
 				p.Name, workload.Counted(want, "Pod"), sidecar),
-				fmt.Sprintf("it has %s, of which %d have that container (%s)", workload.Counted(len(pods), "Pod"), len(p.pods), why))
+				fmt.Sprintf("it has %s, of which %d have that container (%s)",
+					workload.Counted(len(pods), "Pod"), len(p.pods), why))
 		}
 	}
 }
@@ -228,17 +235,18 @@ func (p *pendingCow) edited() {
 		wanted := []workload.Wanted{
 			{Of: availableType, Status: "True"}, {Of: degradedType, Status: "False"}, {Of: progressingType, Status: "False"},
 		}
-		p.Eventually(p.ctx, p.t, edit.what+" of "+p.Name+", and the operator puts it back", p.herd.Changed, func() (string, bool) {
-			object, exists := p.herd.Get(p.NamespacedName)
-			unlike := p.herd.Unlike(p.NamespacedName, p.object.GetGeneration(), wanted)
-			if exists {
-				unlike = cmp.Or(unlike, workload.HasMessage(object, editedMessage, allTypes...))
-			}
-			if exists && !workload.Newer(object, edited) {
-				return cmp.Or(unlike, workload.Unseen), false
-			}
-			return unlike, unlike == ""
-		})
+		p.Eventually(p.ctx, p.t, edit.what+" of "+p.Name+", and the operator puts it back", p.herd.Changed,
+			func() (string, bool) {
+				object, exists := p.herd.Get(p.NamespacedName)
+				unlike := p.herd.Unlike(p.NamespacedName, p.object.GetGeneration(), wanted)
+				if exists {
+					unlike = cmp.Or(unlike, workload.HasMessage(object, editedMessage, allTypes...))
+				}
+				if exists && !workload.Newer(object, edited) {
+					return cmp.Or(unlike, workload.Unseen), false
+				}
+				return unlike, unlike == ""
+			})
 		p.awaitDone(p.cow, doneSoon)
 	}
 }
@@ -271,7 +279,8 @@ func (p *pendingCow) stuck() {
 		d, wrong := p.herd.deployment(p.cow)
 		return fmt.Sprintf("it has %d", d.Status.AvailableReplicas), wrong != "" || d.Status.AvailableReplicas == 0
 	}
-	p.EventuallyWithin(p.ctx, p.t, "the Deployment of "+p.Name+" has no available Pod", podPatience, p.herd.Changed, deployment)
+	p.EventuallyWithin(p.ctx, p.t,
+		"the Deployment of "+p.Name+" has no available Pod", podPatience, p.herd.Changed, deployment)
 	p.conditions(p.cow, "its Pods are not ready", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
 	p.awaitDone(p.cow, doneSoon)
@@ -302,12 +311,14 @@ func (p *pendingCow) stuck() {
 	p.awaitDegraded("an init container ends with an error again and again", "True", initializer)
 	p.awaitDone(p.cow, doneSoon)
 	if p.recording.Shows(degradedType, "False") {
-		p.Fail(p.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", p.Name), "for a moment it was False")
+		p.Fail(p.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", p.Name),
+			"for a moment it was False")
 	}
 	transitions := p.recording.Transitions(allTypes...)
 	recorded := p.eventWrites(p.cow, began)
 	if len(recorded) > transitions+1 { // the first transition may have been written late
-		p.Fail(p.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", p.Name),
+		p.Fail(p.t,
+			fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", p.Name),
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
 				len(recorded), transitions), audit.Lines(recorded)...)
 	}
@@ -320,7 +331,8 @@ func (p *pendingCow) evicted() {
 	p.OK(p.t, "saying that a Pod has failed", p.herd.Evict(p.ctx, &p.pods[0]))
 	p.awaitPods(len(p.pods))
 	p.writePodStatuses(true)
-	p.awaitHealthy(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, and another Pod has replaced it and is ready", gone))
+	p.awaitHealthy(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, "+
+		"and another Pod has replaced it and is ready", gone))
 }
 
 // scaledToZero makes another client scale the Deployment to no Pods. For Kubernetes such a Deployment is available,
@@ -337,7 +349,8 @@ func (p *pendingCow) scaledToZero() {
 		case is.ObservedGeneration < edited.Generation:
 			return workload.Unseen, false
 		default:
-			return fmt.Sprintf("it has %s", workload.Counted(int(is.Replicas), "Pod")), is.Replicas == 0 && is.AvailableReplicas == 0
+			return fmt.Sprintf("it has %s", workload.Counted(int(is.Replicas), "Pod")),
+				is.Replicas == 0 && is.AvailableReplicas == 0
 		}
 	})
 	p.awaitDone(p.cow, doneSoon)
@@ -362,24 +375,27 @@ func (p *pendingCow) refused() {
 	p.OK(p.t, "making a quota", ignoreAlreadyExists(err))
 	ctx, cancel := context.WithTimeoutCause(p.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
 	defer cancel()
-	p.OK(p.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
-		_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, foreignPod(pendingNamespace, "probe", nil),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsForbidden(err) {
-			return "", nil
-		}
-		return "it lets one in", err
-	}))
+	p.OK(p.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods",
+		func(ctx context.Context) (string, error) {
+			_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, foreignPod(pendingNamespace, "probe", nil),
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if apierrors.IsForbidden(err) {
+				return "", nil
+			}
+			return "it lets one in", err
+		}))
 	p.record()
 	p.setGreeting(p.cow, p.herd.drawGreeting())
 	p.asSpecified(p.cow)
 	p.conditions(p.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
-		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
+		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}},
+		workload.Wanted{Of: availableType, Status: "True"})
 	p.awaitDone(p.cow, doneSoon)
 	if p.recording.Claims(progressingType, "False", p.object.GetGeneration()) {
 		p.Fail(p.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
 			"before a Pod has the new greeting", p.Name),
-			"for a moment it was: what was known of the Deployment was its state from before the change (status.observedGeneration)")
+			"for a moment it was: "+
+				"what was known of the Deployment was its state from before the change (status.observedGeneration)")
 	}
 }
 
@@ -389,8 +405,10 @@ func (v visit) createForeignPods(c *cow) {
 	v.t.Helper()
 	for _, pod := range []*corev1.Pod{
 		foreignPod(meadow, "of-a-namesake", c.podLabels()),
-		foreignPod(pendingNamespace, "of-another-application", map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
-		foreignPod(pendingNamespace, "of-another-lolcow", map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
+		foreignPod(pendingNamespace, "of-another-application",
+			map[string]string{nameLabel: "milkmaid", instanceLabel: c.Name}),
+		foreignPod(pendingNamespace, "of-another-lolcow",
+			map[string]string{nameLabel: "lolcow", instanceLabel: c.Name + "-junior"}),
 	} {
 		created, err := v.herd.Client.CoreV1().Pods(pod.Namespace).Create(v.ctx, pod, metav1.CreateOptions{})
 		v.OK(v.t, "making a Pod", err)
@@ -405,7 +423,11 @@ const unknownScheduler = "lolcow-checks"
 // foreignPod returns a Pod that no node runs.
 func foreignPod(namespace, name string, labels map[string]string) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "stranger-" + name, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      "stranger-" + name,
+			Namespace: namespace,
+			Labels:    map[string]string{existing.Label: "true"},
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: unknownScheduler, TerminationGracePeriodSeconds: new(int64(0)),
 			Containers: []corev1.Container{{Name: "main", Image: "operator-labs/stranger:v0"}},
@@ -422,11 +444,15 @@ func (h *herd) cleanPendingNamespace(ctx context.Context) error {
 		if name == "of-a-namesake" {
 			namespace = meadow
 		}
-		if err := h.Client.CoreV1().Pods(namespace).Delete(ctx, "stranger-"+name, deleteNow); workload.IgnoreGone(err) != nil {
+		if err := h.Client.CoreV1().Pods(namespace).Delete(
+			ctx, "stranger-"+name, deleteNow,
+		); workload.IgnoreGone(err) != nil {
 			return fmt.Errorf("removing a Pod: %w", err)
 		}
 	}
-	if err := h.Client.CoreV1().ResourceQuotas(pendingNamespace).Delete(ctx, podQuota, deleteNow); workload.IgnoreGone(err) != nil {
+	if err := h.Client.CoreV1().ResourceQuotas(pendingNamespace).Delete(
+		ctx, podQuota, deleteNow,
+	); workload.IgnoreGone(err) != nil {
 		return fmt.Errorf("removing a quota: %w", err)
 	}
 	return nil

@@ -52,7 +52,8 @@ func (v visit) keepsDeployment(c *cow) {
 	v.t.Helper()
 	hasDeployment := func(why string, other apitypes.UID) {
 		v.t.Helper()
-		expected := fmt.Sprintf("the port of %s is refused, and its Deployment has the greeting %q all the same: %s", c.Name, c.greeting, why)
+		expected := fmt.Sprintf("the port of %s is refused, and its Deployment has the greeting %q all the same: %s",
+			c.Name, c.greeting, why)
 		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
 			deployment, wrong := v.herd.deployment(c)
 			switch {
@@ -68,7 +69,8 @@ func (v visit) keepsDeployment(c *cow) {
 	v.setGreeting(c, v.herd.drawGreeting())
 	hasDeployment("the greeting has changed", "")
 	deployment, _ := v.herd.deployment(c)
-	v.OK(v.t, "deleting a Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
+	v.OK(v.t, "deleting a Deployment",
+		v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
 	hasDeployment("it was deleted by hand", deployment.UID)
 }
 
@@ -144,7 +146,8 @@ func errorReported() types.Feature {
 // overcomes waits until Degraded of a cow no longer mentions an error. It stays True, because a quota forbids all Pods.
 func (v visit) overcomes(c *cow, failure string) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the API server accepts what it refused before: Degraded of %s no longer mentions %s", c.Name, failure)
+	expected := fmt.Sprintf("the API server accepts what it refused before: Degraded of %s no longer mentions %s",
+		c.Name, failure)
 	v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
 		object, exists := v.herd.Get(c.NamespacedName)
 		if !exists {

@@ -64,15 +64,17 @@ func deletedChild() types.Feature {
 // any more. Kubernetes' own controllers write that, and not the operator.
 func (v visit) forbidden(c *cow) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" reports the quota", podPatience, v.herd.Changed, func() (string, bool) {
-		deployment, wrong := v.herd.deployment(c)
-		return "it does not", wrong != "" || workload.Forbidden(&deployment)
-	})
+	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" reports the quota", podPatience, v.herd.Changed,
+		func() (string, bool) {
+			deployment, wrong := v.herd.deployment(c)
+			return "it does not", wrong != "" || workload.Forbidden(&deployment)
+		})
 }
 
 func (v visit) recreated(l *childDeletion) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.cow.Name)
+	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again",
+		strings.Join(l.deletes, " and the "), l.cow.Name)
 	v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
 		if wrong := v.herd.wrong(l.cow); wrong != "" {
 			return wrong, false
@@ -232,7 +234,8 @@ func driftTemplate() types.Feature {
 
 // serviceEdits are hand edits of everything that an operator sets in a Service.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits), workload.ServiceEdit{
-	What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
+	What:   "the label app=nobody was added to the selector",
+	Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
 })
 
 func driftService() types.Feature {

@@ -63,7 +63,8 @@ func (c *cow) podLabels() map[string]string {
 // other applications would be selected as well.
 func (v visit) byBothLabels(c *cow, deployment *appsv1.Deployment, service *corev1.Service) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the labels %s select the Pods of %s: in the template and in both selectors", labels.Set(c.podLabels()), c.Name)
+	expected := fmt.Sprintf("the labels %s select the Pods of %s: in the template and in both selectors",
+		labels.Set(c.podLabels()), c.Name)
 	for what, has := range map[string]map[string]string{
 		"the template of the Deployment": deployment.Spec.Template.Labels,
 		"the selector of the Deployment": deployment.Spec.Selector.MatchLabels,

@@ -60,7 +60,8 @@ func twoLolcows() types.Feature {
 			v.Settle(v.ctx, v.t)
 			v.notAdopted(again, deployment.UID, service.UID)
 			// The garbage collector deletes the children of the previous Lolcow. Then there is room for others.
-			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
+			v.OK(v.t, "removing the children of the one before",
+				v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
 			// The check deleted-child tests whether the operator notices that by itself.
 			v.setGreeting(again, v.herd.drawGreeting())
 			v.asSpecifiedWithin(healPatience, again)
@@ -73,9 +74,12 @@ func (v visit) notAdopted(c *cow, born ...apitypes.UID) {
 	deployment, _ := workload.Named[appsv1.Deployment](v.herd.Owners, workload.Deployments, c.NamespacedName)
 	service, _ := workload.Named[corev1.Service](v.herd.Owners, workload.Services, c.NamespacedName)
 	for what, child := range map[string]metav1.Object{"Deployment": &deployment, "Service": &service} {
-		adopted := slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
+		adopted := slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return r.UID == c.object.GetUID()
+		})
 		if adopted && slices.Contains(born, child.GetUID()) {
-			v.Fail(v.t, fmt.Sprintf("the %s %s belongs to an earlier Lolcow of that name, with another UID, and is left alone", what, c.Name),
+			v.Fail(v.t, fmt.Sprintf("the %s %s belongs to an earlier Lolcow of that name, "+
+				"with another UID, and is left alone", what, c.Name),
 				"its metadata.ownerReferences have the new Lolcow: it was adopted")
 		}
 	}

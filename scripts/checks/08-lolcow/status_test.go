@@ -104,7 +104,9 @@ func (v visit) makeFail() bool {
 		v.sidecars(p.crash, delayContainer(2), corev1.Container{
 			Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"},
 			// Without the probe the Pod would be ready for the moment in which it runs, and the Deployment would report that.
-			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}},
+			},
 		})
 		p.failing = true
 	}
@@ -130,7 +132,8 @@ func delayContainer(seconds int64) corev1.Container {
 func (h *herd) rolledOut(c *cow) bool {
 	deployment, wrong := h.deployment(c)
 	is := deployment.Status
-	return wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == deref(deployment.Spec.Replicas) &&
+	return wrong == "" && is.ObservedGeneration == deployment.Generation &&
+		is.UpdatedReplicas == deref(deployment.Spec.Replicas) &&
 		is.AvailableReplicas == is.UpdatedReplicas && is.Replicas == is.UpdatedReplicas &&
 		(is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
 }

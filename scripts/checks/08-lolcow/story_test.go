@@ -197,15 +197,19 @@ func (v visit) perform(d action, cows, lost map[string]*cow) {
 		lost[d.name] = c
 	case deleteService:
 		if noService == "" {
-			v.OK(v.t, "deleting a Service", workload.IgnoreGone(ours.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow)))
+			v.OK(v.t, "deleting a Service",
+				workload.IgnoreGone(ours.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow)))
 		}
 	case deleteDeployment:
 		if noDeployment == "" {
-			v.OK(v.t, "deleting a Deployment", workload.IgnoreGone(ours.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow)))
+			v.OK(v.t, "deleting a Deployment",
+				workload.IgnoreGone(ours.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow)))
 		}
 	case driftGreeting:
 		if noDeployment == "" {
-			v.editDeployment(c, func(d *appsv1.Deployment) { replaceGreeting(&d.Spec.Template.Spec, c.greeting, "I am a horse") })
+			v.editDeployment(c, func(d *appsv1.Deployment) {
+				replaceGreeting(&d.Spec.Template.Spec, c.greeting, "I am a horse")
+			})
 		}
 	case driftPort:
 		if noService == "" {
@@ -267,7 +271,8 @@ func (v visit) checkStory(seed uint32) {
 		}
 	}
 	v.Fail(v.t, failure.Expected, failure.Observed,
-		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, describePhases(phases))}, failure.Evidence...)...)
+		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, describePhases(phases))},
+			failure.Evidence...)...)
 }
 
 // playInEmptyNamespace plays a story in an empty namespace.
@@ -281,9 +286,10 @@ func (v visit) playInEmptyNamespace(phases []phase) *check.Failure {
 	for _, name := range v.herd.All(paddock) {
 		v.OK(v.t, "deleting a Lolcow", v.herd.Delete(v.ctx, name))
 	}
-	v.EventuallyWithin(v.ctx, v.t, "the namespace is empty after a story", gonePatience, v.herd.Changed, func() (string, bool) {
-		left := v.herd.All(paddock)
-		return fmt.Sprintf("there are %d Lolcows", len(left)), len(left) == 0
-	})
+	v.EventuallyWithin(v.ctx, v.t, "the namespace is empty after a story", gonePatience, v.herd.Changed,
+		func() (string, bool) {
+			left := v.herd.All(paddock)
+			return fmt.Sprintf("there are %d Lolcows", len(left)), len(left) == 0
+		})
 	return failure
 }
