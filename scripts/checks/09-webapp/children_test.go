@@ -193,7 +193,8 @@ func owner() frameworktypes.Feature {
 					v.Fail(v.t, expected, "it has "+workload.Counted(len(references), "owner"))
 				case references[0].UID != a.object.GetUID():
 					v.Fail(v.t, expected, "its owner has another UID than "+a.Name)
-				case references[0].APIVersion != kind.GroupVersion().String() || references[0].Kind != kind.Kind || references[0].Name != a.Name:
+				case references[0].APIVersion != kind.GroupVersion().String() ||
+					references[0].Kind != kind.Kind || references[0].Name != a.Name:
 					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s",
 						references[0].Kind, references[0].Name, references[0].APIVersion))
 				case references[0].Controller == nil || !*references[0].Controller:
@@ -241,7 +242,8 @@ func (v visit) staysGone(a *app) {
 		}
 		if n == most {
 			v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which was deleted", a.Name),
-				fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")))
+				fmt.Sprintf("there is %s, and there is %s",
+					workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")))
 		}
 		v.OK(v.t, "removing the children of "+a.Name, v.town.Collect(v.ctx, a.object))
 	}
@@ -255,7 +257,8 @@ func defaultReplicas() frameworktypes.Feature {
 			v.create(a)
 			v.asSpecified(a)
 			if _, exists, _ := unstructured.NestedInt64(a.object.Object, "spec", "replicas"); !exists {
-				v.Fail(v.t, fmt.Sprintf("%s, which says nothing about replicas, is stored with the default, spec.replicas: 1", a.Name),
+				v.Fail(v.t,
+					fmt.Sprintf("%s, which says nothing about replicas, is stored with the default, spec.replicas: 1", a.Name),
 					"spec.replicas is not there, so that it has no scale: `kubectl scale` and an autoscaler get an error")
 			}
 			if is := v.scaleOf(a); is.Spec.Replicas != 1 {
@@ -298,7 +301,8 @@ func changes() frameworktypes.Feature {
 			v.asSpecified(a)
 			deploymentNow, _ := v.town.deployment(a)
 			serviceNow, _ := v.town.service(a)
-			const expected = "image, port and replicas change, and Deployment and Service stay the same objects, with the same selectors"
+			const expected = "image, port and replicas change, and Deployment and Service stay the same objects, " +
+				"with the same selectors"
 			switch {
 			case deploymentNow.UID != deployment.UID:
 				v.Fail(v.t, expected, "the Deployment was deleted and made again: all its Pods ended at once")

@@ -32,7 +32,8 @@ type drawing struct {
 }
 
 var descriptions = []string{
-	"", "x", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`, "Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
+	"", "x", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`,
+	"Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
 }
 
 // drawing returns the drawing with a number. Each description belongs to one drawing.
@@ -41,13 +42,16 @@ func (v visit) drawing(number int, descriptions []string, ports []int32) drawing
 	some := func(kinds ...string) map[string]string {
 		drawn := map[string]string{}
 		for range random.IntN(3) {
-			drawn[fmt.Sprintf("example.com/%s-%d", shops[random.IntN(len(shops))], random.IntN(9))] = kinds[random.IntN(len(kinds))]
+			drawn[fmt.Sprintf("example.com/%s-%d", shops[random.IntN(len(shops))], random.IntN(9))] =
+				kinds[random.IntN(len(kinds))]
 		}
 		return drawn
 	}
 	return drawing{
 		image: v.town.drawImage(), description: descriptions[number%len(descriptions)], port: ports[random.IntN(len(ports))],
-		replicas: []int32{0, 1, 2, 7}[random.IntN(4)], labels: some("", "a", "b-1"), annotations: some("", "{}", "two\nlines", "ü"),
+		replicas:    []int32{0, 1, 2, 7}[random.IntN(4)],
+		labels:      some("", "a", "b-1"),
+		annotations: some("", "{}", "two\nlines", "ü"),
 	}
 }
 
@@ -147,18 +151,19 @@ func roundTrip() frameworktypes.Feature {
 		Assess("nor an annotation of a user", check.Assess(assess(usersAnnotations))).
 		Assess("nor is the status", check.Assess(assess(func(v visit) {
 			a := v.createNewer("")
-			v.eventually(statusPatience, "the status of a WebApp has its conditions, and is the same in both versions", func() string {
-				olders, newers := v.read(webapps, a.NamespacedName), v.read(newer, a.NamespacedName)
-				if olders.GetResourceVersion() != newers.GetResourceVersion() {
-					return "it is being written"
-				}
-				older, newer := olders.Object["status"], newers.Object["status"]
-				conditions, _, _ := unstructured.NestedSlice(newers.Object, "status", "conditions")
-				if len(conditions) < 2 || !reflect.DeepEqual(older, newer) {
-					return fmt.Sprintf("in v1beta1 it is %v, and in v1alpha1 %v", newer, older)
-				}
-				return ""
-			})
+			v.eventually(statusPatience, "the status of a WebApp has its conditions, and is the same in both versions",
+				func() string {
+					olders, newers := v.read(webapps, a.NamespacedName), v.read(newer, a.NamespacedName)
+					if olders.GetResourceVersion() != newers.GetResourceVersion() {
+						return "it is being written"
+					}
+					older, newer := olders.Object["status"], newers.Object["status"]
+					conditions, _, _ := unstructured.NestedSlice(newers.Object, "status", "conditions")
+					if len(conditions) < 2 || !reflect.DeepEqual(older, newer) {
+						return fmt.Sprintf("in v1beta1 it is %v, and in v1alpha1 %v", newer, older)
+					}
+					return ""
+				})
 		}))).Feature()
 }
 
@@ -278,7 +283,9 @@ func onlyNewer() frameworktypes.Feature {
 			a := v.createNewer("to be taken away")
 			visit := func(times string) {
 				v.t.Helper()
-				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) { object.SetLabels(map[string]string{"visited": times}) })
+				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) {
+					object.SetLabels(map[string]string{"visited": times})
+				})
 			}
 			visit("once")
 			v.edit(newer, a.NamespacedName, func(object *unstructured.Unstructured) {

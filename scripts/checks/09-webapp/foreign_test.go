@@ -71,16 +71,20 @@ func (v visit) foreignDeployment(a *app, replicas int32, ownership string) *fore
 	v.t.Helper()
 	created, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, ownership, v.owners(a, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
-	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed, func() (string, bool) {
-		return v.town.Steady(v.Suite, created)
-	})
+	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed,
+		func() (string, bool) {
+			return v.town.Steady(v.Suite, created)
+		})
 	return &foreign{Foreign: created, app: a}
 }
 
 // blockedConditions returns the expected conditions of a WebApp for which one child's name is taken by a foreign
 // object.
 func blockedConditions(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.app.Name}}, {Of: availableType, Status: "False"}}
+	return []workload.Wanted{
+		{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.app.Name}},
+		{Of: availableType, Status: "False"},
+	}
 }
 
 func foreignService() frameworktypes.Feature {
@@ -97,13 +101,15 @@ func foreignService() frameworktypes.Feature {
 				v.conditions(f.app, f.String()+" is in the way", blockedConditions(f)...)
 			}
 			for _, f := range all {
-				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.app.Name), func() string {
-					deployment, wrong := v.town.deployment(f.app)
-					if wrong != "" {
-						return wrong
-					}
-					return wrongDeployment(f.app, &deployment)
-				})
+				v.eventually(0,
+					fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.app.Name),
+					func() string {
+						deployment, wrong := v.town.deployment(f.app)
+						if wrong != "" {
+							return wrong
+						}
+						return wrongDeployment(f.app, &deployment)
+					})
 			}
 			v.untouched(all...)
 			for _, f := range all {
@@ -135,7 +141,9 @@ func (v visit) ownedBesides(f *foreign) {
 		edited := v.editService(f.app, func(s *corev1.Service) { s.OwnerReferences = append(s.OwnerReferences, reference) })
 		f.Is, f.Spec = edited, edited.Spec
 	} else {
-		edited := v.editDeployment(f.app, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, reference) })
+		edited := v.editDeployment(f.app, func(d *appsv1.Deployment) {
+			d.OwnerReferences = append(d.OwnerReferences, reference)
+		})
 		f.Is, f.Spec = edited, edited.Spec
 	}
 	f.Ownership += ", and has the WebApp as an owner that is not its controller"
@@ -161,7 +169,8 @@ func foreignDeployment() frameworktypes.Feature {
 		Assess("and its Pods are not counted", check.Assess(assess(func(v visit) {
 			const replicas = 2
 			all := []*foreign{
-				v.foreignDeployment(v.town.draw(waiting), replicas, noOwner), v.foreignDeployment(v.town.draw(waiting), replicas, another),
+				v.foreignDeployment(v.town.draw(waiting), replicas, noOwner),
+				v.foreignDeployment(v.town.draw(waiting), replicas, another),
 			}
 			both := v.foreignDeployment(v.town.draw(plans), 0, noOwner)
 			service := v.foreignService(both.app, noOwner)
@@ -170,13 +179,15 @@ func foreignDeployment() frameworktypes.Feature {
 			}
 			for _, f := range all {
 				v.conditions(f.app, f.String()+" is in the way", blockedConditions(f)...)
-				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.app.Name), func() string {
-					service, wrong := v.town.service(f.app)
-					if wrong != "" {
-						return wrong
-					}
-					return wrongService(f.app, &service, nil)
-				})
+				v.eventually(0,
+					fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.app.Name),
+					func() string {
+						service, wrong := v.town.service(f.app)
+						if wrong != "" {
+							return wrong
+						}
+						return wrongService(f.app, &service, nil)
+					})
 				if is := v.scaleOf(f.app); is.Status.Replicas != 0 {
 					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.app.Name),
 						fmt.Sprintf("it is %d", is.Status.Replicas))
@@ -227,8 +238,10 @@ func foreignDeleted() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when the object in the way is deleted", check.Assess(assess(func(v visit) {
 			service, deployment := v.obstructed()
-			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, service.app.Name, metav1.DeleteOptions{}))
-			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, deployment.app.Name, metav1.DeleteOptions{}))
+			v.OK(v.t, "deleting a Service",
+				v.town.Client.CoreV1().Services(plans).Delete(v.ctx, service.app.Name, metav1.DeleteOptions{}))
+			v.OK(v.t, "deleting a Deployment",
+				v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, deployment.app.Name, metav1.DeleteOptions{}))
 			v.asSpecifiedWithin(healPatience, service.app, deployment.app)
 			for _, f := range []*foreign{service, deployment} {
 				v.conditions(f.app, f.String()+" has gone", workload.Wanted{Of: degradedType, Status: "False"})
@@ -269,9 +282,11 @@ func earlierWebApp() frameworktypes.Feature {
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(all...)
 			unbound := []byte(`{"metadata":{"finalizers":null}}`)
-			_, err := v.town.Client.AppsV1().Deployments(plans).Patch(v.ctx, a.Name, types.MergePatchType, unbound, metav1.PatchOptions{})
+			_, err := v.town.Client.AppsV1().Deployments(plans).Patch(v.ctx, a.Name,
+				types.MergePatchType, unbound, metav1.PatchOptions{})
 			v.OK(v.t, "removing a finalizer", workload.IgnoreGone(err))
-			_, err = v.town.Client.CoreV1().Services(plans).Patch(v.ctx, a.Name, types.MergePatchType, unbound, metav1.PatchOptions{})
+			_, err = v.town.Client.CoreV1().Services(plans).Patch(v.ctx, a.Name,
+				types.MergePatchType, unbound, metav1.PatchOptions{})
 			v.OK(v.t, "removing a finalizer", workload.IgnoreGone(err))
 			v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, a.object))
 			v.asSpecifiedWithin(healPatience, again)
@@ -309,7 +324,8 @@ func scenario(v visit) {
 	v.conditionsWithin(f.app, f.String()+" is in the way", patience, blockedConditions(f)...)
 	v.conditionsWithin(a, "no Pod is let in", patience, workload.Wanted{Of: availableType, Status: "False"})
 	v.untouched(f)
-	v.OK(v.t, "deleting a Service by hand", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, f.app.Name, metav1.DeleteOptions{}))
+	v.OK(v.t, "deleting a Service by hand",
+		v.town.Client.CoreV1().Services(plans).Delete(v.ctx, f.app.Name, metav1.DeleteOptions{}))
 	v.setReplicas(a, 0)
 	v.asSpecifiedWithin(patience, a)
 	v.asSpecifiedWithin(healPatience, f.app)

@@ -28,7 +28,8 @@ const sidecarPort = 9090
 func othersFields() frameworktypes.Feature {
 	return features.New("what others own is left alone").
 		Assess("while image and port change", check.Assess(assess(func(v visit) {
-			const contact, centre, restarted = "team.example.com/contact", "team.example.com/cost-centre", "team.example.com/restarted-at"
+			const contact, centre, restarted = "team.example.com/contact", "team.example.com/cost-centre",
+				"team.example.com/restarted-at"
 			sidecar := func(name string) corev1.Container {
 				return corev1.Container{Name: name, Image: "registry.example.com/" + name + ":v1"}
 			}
@@ -47,7 +48,8 @@ func othersFields() frameworktypes.Feature {
 				})
 				pod.InitContainers = append(pod.InitContainers, sidecar("sunscreen"))
 				parasol := sidecar("parasol")
-				parasol.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: sidecarPort}} // a Service would forward to this port by its name
+				// A Service would forward to this port by its name.
+				parasol.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: sidecarPort}}
 				pod.Containers = append([]corev1.Container{parasol}, append(pod.Containers, sidecar("lantern"))...)
 			})
 			v.editService(a, func(s *corev1.Service) {
@@ -63,7 +65,8 @@ func othersFields() frameworktypes.Feature {
 				s, _ := v.town.service(a)
 				lost := lostSidecars(d.Spec.Template.Spec.Containers, sidecar("parasol"), sidecar("lantern"))
 				if len(lost) == 0 {
-					lost = lostInPod(&edited.Spec.Template.Spec, &d.Spec.Template.Spec, &d.Spec.Template.Spec.Containers[ours(&d, a.image)])
+					lost = lostInPod(&edited.Spec.Template.Spec,
+						&d.Spec.Template.Spec, &d.Spec.Template.Spec.Containers[ours(&d, a.image)])
 				}
 				for what, is := range map[string]bool{
 					"an annotation of the Deployment is gone":                                 d.Annotations[contact] == "",
@@ -81,8 +84,9 @@ func othersFields() frameworktypes.Feature {
 				slices.Sort(lost)
 				return strings.Join(lost, "; ")
 			}
-			expected := fmt.Sprintf("what others have set in the children of %s stays: labels, annotations, a container in front of its own and "+
-				"one behind it, an init container, a volume, a variable and a mount of its own container, the session affinity", a.Name)
+			expected := fmt.Sprintf("what others have set in the children of %s stays: labels, annotations, "+
+				"a container in front of its own and one behind it, an init container, a volume, "+
+				"a variable and a mount of its own container, the session affinity", a.Name)
 			v.Settle(v.ctx, v.t)
 			v.eventually(0, expected, lost)
 			a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
@@ -110,7 +114,8 @@ func editedWhileBehind(v visit) {
 	v.forbidden(a)
 	v.Settle(v.ctx, v.t)
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
-		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: watchDelay}}, // and so the first write
+		// The watch stays behind from the first write on.
+		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: watchDelay}},
 	}}))
 	v.create(b)
 	v.asSpecified(b)
@@ -154,7 +159,8 @@ func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string
 		after = append(after, c.Name)
 	}
 	if !slices.Equal(before, after) {
-		lost = append(lost, fmt.Sprintf("the containers were %s, and are %s", strings.Join(before, ", "), strings.Join(after, ", ")))
+		lost = append(lost, fmt.Sprintf("the containers were %s, and are %s",
+			strings.Join(before, ", "), strings.Join(after, ", ")))
 	}
 	for what, wrong := range map[string]bool{
 		"the init container sunscreen, which was injected, is gone": slices.ContainsFunc(is.InitContainers,

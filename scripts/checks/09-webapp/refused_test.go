@@ -28,13 +28,14 @@ func portTaken() frameworktypes.Feature {
 			}
 			v.BeganAt(s.Since)
 			v.EventuallyWithin(v.ctx, v.t, s.Expected(), statusPatience, v.town.Changed, s.Reported)
-			v.eventually(0, fmt.Sprintf("the Deployment of %s, whose port is taken, is made all the same", s.Name), func() string {
-				deployment, wrong := v.town.deployment(s.app)
-				if wrong != "" {
-					return wrong
-				}
-				return wrongDeployment(s.app, &deployment)
-			})
+			v.eventually(0, fmt.Sprintf("the Deployment of %s, whose port is taken, is made all the same", s.Name),
+				func() string {
+					deployment, wrong := v.town.deployment(s.app)
+					if wrong != "" {
+						return wrong
+					}
+					return wrongDeployment(s.app, &deployment)
+				})
 			v.OK(v.t, "taking a node port for a while", s.Wait(v.ctx))
 			v.Measure("tries while the port was taken", float64(len(s.Tries)), "requests")
 			if expected, observed := s.Loop(); observed != "" {
@@ -64,7 +65,8 @@ func portHeals() frameworktypes.Feature {
 			if a := v.town.raised; a != nil {
 				v.town.raised = nil
 				v.asSpecifiedWithin(healPatience, a)
-				v.conditions(a, fmt.Sprintf("the quota %s was raised", quotaName), workload.Wanted{Of: degradedType, Status: "False"})
+				v.conditions(a, fmt.Sprintf("the quota %s was raised", quotaName),
+					workload.Wanted{Of: degradedType, Status: "False"})
 			}
 		}))).Feature()
 }
@@ -176,7 +178,8 @@ func errorReported() frameworktypes.Feature {
 		}))).
 		Assess("while a quota is exceeded", check.Assess(assess(func(v visit) {
 			a := v.create(v.town.draw(yard))
-			v.conditions(a, "a quota lets no Deployment in", workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{quotaName}},
+			v.conditions(a, "a quota lets no Deployment in",
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{quotaName}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.eventually(0, fmt.Sprintf("a quota does not let the Deployment of %s in, "+
 				"and its Service is made all the same", a.Name), func() string {

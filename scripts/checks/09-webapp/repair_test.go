@@ -45,10 +45,12 @@ func deletedChild() frameworktypes.Feature {
 			}
 			v.Idle(v.ctx, v.t) // later requests respond to the deletions
 			for one := range deployments {
-				v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
+				v.OK(v.t, "deleting a Deployment",
+					v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
 			}
 			for one := range services {
-				v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
+				v.OK(v.t, "deleting a Service",
+					v.town.Client.CoreV1().Services(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
 			}
 			v.eventually(secondTry, fmt.Sprintf("the Deployment of %s, the Service of %s, and both of %s, "+
 				"deleted by hand, are made again", a.Name, b.Name, c.Name), func() string {
@@ -83,22 +85,33 @@ func (v visit) editService(a *app, change func(*corev1.Service)) *corev1.Service
 
 // ours returns the index of the WebApp's container.
 func ours(d *appsv1.Deployment, image string) int {
-	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
+	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return c.Image == image
+	}))
 }
 
 // serviceEdits are hand edits of everything that an operator sets in a Service, except the protocol of its port. For an
 // operator that uses apply, protocol and number are the key of a port: it must remove a port with an edited key first.
 // The check requires this once, for the number of the Service's port, and not for the ports of the container.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits),
-	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) {
-		s.Type = corev1.ServiceTypeLoadBalancer
-	}},
-	workload.ServiceEdit{What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) {
-		s.Selector["app"] = "nobody"
-	}},
-	workload.ServiceEdit{What: "a label of the selector was removed", Change: func(s *corev1.ServiceSpec, _ int32) {
-		delete(s.Selector, slices.Sorted(maps.Keys(s.Selector))[0])
-	}},
+	workload.ServiceEdit{
+		What: "the type was changed to LoadBalancer",
+		Change: func(s *corev1.ServiceSpec, _ int32) {
+			s.Type = corev1.ServiceTypeLoadBalancer
+		},
+	},
+	workload.ServiceEdit{
+		What: "the label app=nobody was added to the selector",
+		Change: func(s *corev1.ServiceSpec, _ int32) {
+			s.Selector["app"] = "nobody"
+		},
+	},
+	workload.ServiceEdit{
+		What: "a label of the selector was removed",
+		Change: func(s *corev1.ServiceSpec, _ int32) {
+			delete(s.Selector, slices.Sorted(maps.Keys(s.Selector))[0])
+		},
+	},
 )
 
 // handEdit is an edit of a child by hand. undone returns what is left of it. Empty: nothing.
@@ -135,7 +148,9 @@ func drift() frameworktypes.Feature {
 			for i, edit := range deployments {
 				a := apps[i]
 				a.before = append(a.before, foreign)
-				template := v.editDeployment(a, func(d *appsv1.Deployment) { edit.change(d, &d.Spec.Template.Spec.Containers[ours(d, a.image)]) })
+				template := v.editDeployment(a, func(d *appsv1.Deployment) {
+					edit.change(d, &d.Spec.Template.Spec.Containers[ours(d, a.image)])
+				})
 				edits = append(edits, handEdit{fmt.Sprintf("%s in the Deployment of %s", edit.what, a.Name), func() string {
 					return v.town.deploymentEdited(a, template)
 				}})
@@ -248,7 +263,8 @@ func statusEdits(v visit) {
 		for _, a := range apps {
 			object, exists := v.town.Get(a.NamespacedName)
 			if !exists || !workload.Newer(object, edited[a]) {
-				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s", a.Name, statusText(edited[a]))
+				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s",
+					a.Name, statusText(edited[a]))
 			}
 			if is := statusText(object); is != before[a] {
 				return fmt.Sprintf("the status of %s tells %s, and before that it told %s", a.Name, is, before[a])
@@ -283,7 +299,8 @@ func (t *town) serviceEdited(a *app, edited *corev1.Service, before *corev1.Serv
 	case !reflect.DeepEqual(is.Spec.Selector, before.Selector):
 		return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
 	case is.Spec.Ports[0].Port != before.Ports[0].Port:
-		return fmt.Sprintf("the Service %s has the port %d, and it had %d", is.Name, is.Spec.Ports[0].Port, before.Ports[0].Port)
+		return fmt.Sprintf("the Service %s has the port %d, and it had %d",
+			is.Name, is.Spec.Ports[0].Port, before.Ports[0].Port)
 	case !workload.Newer(&is, edited):
 		return workload.Unseen
 	}
@@ -300,11 +317,13 @@ func refusedRepairs(v visit) {
 	var template *appsv1.Deployment
 	var edited *corev1.Service
 	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Write, func() {
-		template = v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
+		template = v.editDeployment(a, func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign
+		})
 		edited = v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
 	})
-	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, "+
-		"the API server answered what the operator wrote then with an error, "+
+	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed "+
+		"by hand, the API server answered what the operator wrote then with an error, "+
 		"and when it does so no longer the operator puts both back", a.Name, b.Name)
 	v.eventually(0, expected, func() string {
 		if left := v.town.deploymentEdited(a, template); left != "" {

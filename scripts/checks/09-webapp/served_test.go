@@ -35,7 +35,8 @@ func served() frameworktypes.Feature {
 			case i < 0:
 				v.Fail(v.t, expected, "of apps.lva.io/v1alpha1 it serves "+strings.Join(names, ", "))
 			case v.town.resources[i].Kind != kind.Kind || !v.town.resources[i].Namespaced:
-				v.Fail(v.t, expected, fmt.Sprintf("the kind is %s, and namespaced: %t", v.town.resources[i].Kind, v.town.resources[i].Namespaced))
+				v.Fail(v.t, expected, fmt.Sprintf("the kind is %s, and namespaced: %t",
+					v.town.resources[i].Kind, v.town.resources[i].Namespaced))
 			}
 			for _, subresource := range []string{"/status", "/scale"} {
 				if !v.town.serves(webapps.Resource + subresource) {
@@ -81,7 +82,8 @@ func (v visit) validates(version schema.GroupVersionResource) {
 		}
 		switch {
 		case e.ok && err != nil:
-			v.Fail(v.t, "the API server accepts a WebApp of "+version.Version+" as the task has it: "+e.what, "it refuses it: "+err.Error())
+			v.Fail(v.t, "the API server accepts a WebApp of "+version.Version+" as the task has it: "+e.what,
+				"it refuses it: "+err.Error())
 		case !e.ok && err == nil:
 			v.Fail(v.t, "the API server refuses a WebApp of "+version.Version+" that can't be meant: "+e.what,
 				fmt.Sprintf("it accepts spec %v", spec))

@@ -90,14 +90,16 @@ func many(v visit) {
 	}
 	v.asSpecified(apps...)
 	v.Settle(v.ctx, v.t)
-	const expected = "no child ever has what the spec of another WebApp says, while %d WebApps are created and changed at once"
+	const expected = "no child ever has what the spec of another WebApp says, " +
+		"while %d WebApps are created and changed at once"
 	for _, state := range services() {
 		listed, _, _ := unstructured.NestedSlice(state.Object, "spec", "ports")
 		for _, port := range listed {
 			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
 			if name := ports[nodePort]; name != "" && name != state.GetName() {
 				v.Fail(v.t, fmt.Sprintf(expected, crowd),
-					fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, name))
+					fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s",
+						state.GetName(), nodePort, name))
 			}
 		}
 	}
@@ -114,7 +116,9 @@ func many(v visit) {
 }
 
 // record records every state of the children of one kind in a namespace, until the check ends.
-func (v visit) record(resource schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
+func (v visit) record(resource schema.GroupVersionResource,
+	namespace string,
+) (states func() []*unstructured.Unstructured) {
 	v.t.Helper()
 	client := v.town.Dynamic.Resource(resource).Namespace(namespace)
 	list, err := client.List(v.ctx, metav1.ListOptions{})

@@ -114,7 +114,8 @@ func selector() frameworktypes.Feature {
 					case selector.Empty():
 						return fmt.Sprintf("it is %q, which selects all Pods", is.Status.Selector)
 					}
-					found, err := v.town.Client.CoreV1().Pods(waiting).List(v.ctx, metav1.ListOptions{LabelSelector: is.Status.Selector})
+					found, err := v.town.Client.CoreV1().Pods(waiting).List(v.ctx,
+						metav1.ListOptions{LabelSelector: is.Status.Selector})
 					v.OK(v.t, "asking for Pods", err)
 					pods := v.podsOf(&deployment)
 					if len(pods) != int(one.replicas) || names(pods) != names(found.Items) {
@@ -132,7 +133,8 @@ func selector() frameworktypes.Feature {
 func available() frameworktypes.Feature {
 	return features.New("Available tells whether all Pods are ready").
 		Assess("and run what the spec says", check.Assess(assess(func(v visit) {
-			isAvailable, isNot := workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"}
+			isAvailable, isNot := workload.Wanted{Of: availableType, Status: "True"},
+				workload.Wanted{Of: availableType, Status: "False"}
 			fine := workload.Wanted{Of: degradedType, Status: "False"}
 			a := v.town.draw(waiting)
 			a.replicas = 2
@@ -188,12 +190,13 @@ func available() frameworktypes.Feature {
 // Deployment with an error. Then it restores the image.
 func (v visit) refusedImage(a *app) {
 	v.t.Helper()
-	end, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
-		if name == a.Name {
-			return workload.InternalError
-		}
-		return none
-	})
+	end, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"},
+		func(_, name string) (none workload.Answer) {
+			if name == a.Name {
+				return workload.InternalError
+			}
+			return none
+		})
 	v.OK(v.t, "registering a webhook", err)
 	defer end()
 	recording, err := v.town.Record(v.ctx, a.object)
@@ -252,7 +255,8 @@ func (v visit) podsInRollout(a *app) []corev1.Pod {
 func (v visit) halfRolledOut(a *app, recording *workload.Recording) {
 	v.t.Helper()
 	v.getReady(v.podsInRollout(a)...)
-	expected := fmt.Sprintf("the Deployment of %s has %s of the new image", a.Name, workload.Counted(int(a.replicas), "Pod"))
+	expected := fmt.Sprintf("the Deployment of %s has %s of the new image",
+		a.Name, workload.Counted(int(a.replicas), "Pod"))
 	v.eventually(podPatience, expected, func() string {
 		deployment, wrong := v.town.deployment(a)
 		is := deployment.Status
@@ -283,7 +287,8 @@ func (v visit) rollOut(a *app) {
 		}
 		v.getReady(v.podsOf(&deployment)...)
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, "the Deployment of "+a.Name+" is rolled out", fmt.Sprintf("%d of its Pods are new (%s)", is.UpdatedReplicas, why))
+			v.Fail(v.t, "the Deployment of "+a.Name+" is rolled out",
+				fmt.Sprintf("%d of its Pods are new (%s)", is.UpdatedReplicas, why))
 		}
 	}
 }
@@ -308,7 +313,8 @@ func (v visit) answers(a *app) {
 			return
 		}
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, fmt.Sprintf("the web server of %s answers at node port %d", a.Name, a.port), fmt.Sprintf("%v (%s)", err, why))
+			v.Fail(v.t, fmt.Sprintf("the web server of %s answers at node port %d", a.Name, a.port),
+				fmt.Sprintf("%v (%s)", err, why))
 		}
 	}
 }
@@ -410,13 +416,15 @@ func restart() frameworktypes.Feature {
 			v.setImage(b, v.town.drawImage())
 			v.setPort(c, v.town.ports.Draw())
 			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, b.Name, metav1.DeleteOptions{}))
-			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, c.Name, metav1.DeleteOptions{}))
+			v.OK(v.t, "deleting a Deployment",
+				v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, c.Name, metav1.DeleteOptions{}))
 			v.create(d)
 			began := v.Audit.Now()
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 			v.asSpecified(a, b, c, d)
 			v.AtRest(v.ctx, v.t)
-			v.wroteNothing(began, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", a.Name),
+			v.wroteNothing(began,
+				fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", a.Name),
 				func(e audit.Event) bool { return e.Name == a.Name })
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {

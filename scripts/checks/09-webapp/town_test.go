@@ -117,7 +117,8 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(t.ForbidPods(ctx, plans), t.ForbidPods(ctx, suburb), t.HoldPods(ctx, waiting), t.ForbidPods(ctx, yard),
+	if err := errors.Join(t.ForbidPods(ctx, plans),
+		t.ForbidPods(ctx, suburb), t.HoldPods(ctx, waiting), t.ForbidPods(ctx, yard),
 		t.Limit(ctx, yard, quotaName, workload.DeploymentCount, "0")); err != nil {
 		return nil, err
 	}
@@ -185,14 +186,16 @@ func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *occupation) 
 		s.labelled, err = t.Patch(ctx, s.NamespacedName, `{"metadata":{"labels":{"street":"main"}}}`)
 		return false, err
 	}
-	tries := suite.Audit.Since(s.asked, suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
-		return e.Namespace == s.Namespace && e.Name == s.Name && e.Code == http.StatusUnprocessableEntity
-	}))
+	tries := suite.Audit.Since(s.asked, suite.ByOperator().And(audit.On("", "services"), audit.Writes,
+		func(e audit.Event) bool {
+			return e.Namespace == s.Namespace && e.Name == s.Name && e.Code == http.StatusUnprocessableEntity
+		}))
 	before, _ := workload.ConditionOf(s.labelled, degradedType)
 	if now, exists := t.Get(s.NamespacedName); exists && workload.Newer(now, s.labelled) {
 		is, _ := workload.ConditionOf(now, degradedType)
 		if is != before {
-			s.changed = fmt.Sprintf("its message was %q, and when the operator had tried again it was %q", before.Message, is.Message)
+			s.changed = fmt.Sprintf("its message was %q, and when the operator had tried again it was %q",
+				before.Message, is.Message)
 			return true, nil
 		}
 		if !reflect.DeepEqual(now.Object["status"], s.labelled.Object["status"]) {
@@ -346,10 +349,11 @@ const gonePatience = 10 * time.Second
 func (v visit) remove(a *app) {
 	v.t.Helper()
 	v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
-	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, goes", gonePatience, v.town.Changed, func() (string, bool) {
-		_, exists := v.town.Get(a.NamespacedName)
-		return "it is still there", !exists
-	})
+	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, goes", gonePatience, v.town.Changed,
+		func() (string, bool) {
+			_, exists := v.town.Get(a.NamespacedName)
+			return "it is still there", !exists
+		})
 }
 
 // statusPatience is how long an operator may be silent until a condition is correct.

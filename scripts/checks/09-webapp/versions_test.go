@@ -30,7 +30,11 @@ import (
 // newer is the version that the extension adds, and definitions is the resource that declares it.
 var (
 	newer       = webapps.GroupResource().WithVersion("v1beta1")
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definitions = schema.GroupVersionResource{
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	}
 )
 
 const definitionName = "webapps.apps.lva.io"
@@ -84,7 +88,8 @@ func (v visit) tryEdit(
 			return err
 		}
 		change(object)
-		written, err = v.town.Dynamic.Resource(version).Namespace(name.Namespace).Update(v.ctx, object, metav1.UpdateOptions{})
+		written, err = v.town.Dynamic.Resource(version).Namespace(name.Namespace).Update(v.ctx, object,
+			metav1.UpdateOptions{})
 		return err
 	})
 	return written, err
@@ -101,7 +106,8 @@ func differs(object *unstructured.Unstructured, want map[string]any) string {
 	got, _, _ := unstructured.NestedMap(object.Object, "spec")
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if got[key] != want[key] && (want[key] != "" || got[key] != nil) {
-			return fmt.Sprintf("in %s, %s of %s is %s, and %s was written", version(object), key, object.GetName(), text(got[key]), text(want[key]))
+			return fmt.Sprintf("in %s, %s of %s is %s, and %s was written",
+				version(object), key, object.GetName(), text(got[key]), text(want[key]))
 		}
 	}
 	return ""
@@ -195,12 +201,13 @@ func twoVersions() frameworktypes.Feature {
 func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	v.t.Helper()
 	refused = &atomic.Bool{}
-	end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{webapps.Resource}, func(string, string) (none workload.Answer) {
-		if refused.CompareAndSwap(false, true) {
-			return workload.Unavailable
-		}
-		return none
-	})
+	end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{webapps.Resource},
+		func(string, string) (none workload.Answer) {
+			if refused.CompareAndSwap(false, true) {
+				return workload.Unavailable
+			}
+			return none
+		})
 	v.OK(v.t, "registering a webhook", err)
 	return end, refused
 }
@@ -245,7 +252,8 @@ func (v visit) works(a *app) {
 	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d",
 		a.Name, a.image, a.port), func() string {
 		deployment, exists := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
-		if !exists || len(deployment.Spec.Template.Spec.Containers) == 0 || deployment.Spec.Template.Spec.Containers[0].Image != a.image {
+		if !exists || len(deployment.Spec.Template.Spec.Containers) == 0 ||
+			deployment.Spec.Template.Spec.Containers[0].Image != a.image {
 			return "it has no such Deployment"
 		}
 		service, exists := workload.Named[corev1.Service](v.town.Owners, workload.Services, a.NamespacedName)
@@ -279,7 +287,8 @@ func migrated() frameworktypes.Feature {
 				}
 				v.OK(v.t, "reading a WebApp in v1beta1", err)
 				if object.GetResourceVersion() == old.resourceVersion {
-					v.Fail(v.t, expected, fmt.Sprintf("%s is stored in v1alpha1: the operator has not written it since the upgrade", old.Name))
+					v.Fail(v.t, expected,
+						fmt.Sprintf("%s is stored in v1alpha1: the operator has not written it since the upgrade", old.Name))
 				}
 				if wrong := differs(object, spec(newer, old.image, old.port, old.replicas)); wrong != "" {
 					v.Fail(v.t, "a migration changes nothing but the version", wrong)

@@ -59,11 +59,13 @@ func TestWebApp(t *testing.T) {
 		"restart":            restart(),
 		"bad-day":            check.BadDay(assess(scenario)),
 		"role-suffices":      roleSuffices(),
-		"least-privilege":    leastPrivilege(func(r audit.Right) bool { return workload.MayNeed(webapps, r) || extended && mayMigrate(r) }),
-		"two-versions":       twoVersions(),
-		"round-trip":         roundTrip(),
-		"only-in-v1beta1":    onlyNewer(),
-		"migrated":           migrated(),
+		"least-privilege": leastPrivilege(func(r audit.Right) bool {
+			return workload.MayNeed(webapps, r) || extended && mayMigrate(r)
+		}),
+		"two-versions":    twoVersions(),
+		"round-trip":      roundTrip(),
+		"only-in-v1beta1": onlyNewer(),
+		"migrated":        migrated(),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 12, Reads: 2,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
