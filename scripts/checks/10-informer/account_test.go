@@ -81,34 +81,39 @@ func nodesRead(role types.Feature) types.Feature {
 	for _, step := range role.Steps() {
 		both = both.WithStep(step.Name(), step.Level(), step.Func())
 	}
-	return both.Assess("and that of the nodes allows reading", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
-		t.Helper()
-		v := &visit{Check: c, ctx: ctx, t: t} // it needs no node, and a withdrawn policy does not affect it
-		const expected = "the account of the DaemonSet in config/manager may list and watch AuthorizedKeys, and nothing else"
-		objects := v.manifests(defaultFolder)
-		accounts, granted := accountsOf(objects, "DaemonSet"), []string{}
-		for _, account := range accounts {
-			rules, elsewhere := rulesOf(objects, account)
-			if len(elsewhere) > 0 {
-				v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to %s, which %s does not contain",
-					account, english.WordSeries(elsewhere, "and"), defaultFolder))
-			}
-			for _, rule := range rules {
-				reads := !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) })
-				keys := slices.Equal(rule.APIGroups, []string{keysResource.Group}) && len(rule.NonResourceURLs) == 0 &&
-					!slices.ContainsFunc(rule.Resources, func(resource string) bool { return !slices.Contains(nodeResources, resource) })
-				if !reads || !keys {
-					v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to a role that allows %s", account, words(rule)))
+	return both.Assess("and that of the nodes allows reading",
+		check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			v := &visit{Check: c, ctx: ctx, t: t} // it needs no node, and a withdrawn policy does not affect it
+			const expected = "the account of the DaemonSet in config/manager may list and watch AuthorizedKeys, and nothing else"
+			objects := v.manifests(defaultFolder)
+			accounts, granted := accountsOf(objects, "DaemonSet"), []string{}
+			for _, account := range accounts {
+				rules, elsewhere := rulesOf(objects, account)
+				if len(elsewhere) > 0 {
+					v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to %s, which %s does not contain",
+						account, english.WordSeries(elsewhere, "and"), defaultFolder))
 				}
-				if slices.Contains(rule.Resources, keysResource.Resource) {
-					granted = append(granted, rule.Verbs...)
+				for _, rule := range rules {
+					reads := !slices.ContainsFunc(rule.Verbs, func(verb string) bool {
+						return !slices.Contains([]string{"get", "list", "watch"}, verb)
+					})
+					keys := slices.Equal(rule.APIGroups, []string{keysResource.Group}) && len(rule.NonResourceURLs) == 0 &&
+						!slices.ContainsFunc(rule.Resources, func(resource string) bool {
+							return !slices.Contains(nodeResources, resource)
+						})
+					if !reads || !keys {
+						v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to a role that allows %s", account, words(rule)))
+					}
+					if slices.Contains(rule.Resources, keysResource.Resource) {
+						granted = append(granted, rule.Verbs...)
+					}
 				}
 			}
-		}
-		if len(accounts) > 0 && (!slices.Contains(granted, "list") || !slices.Contains(granted, "watch")) {
-			v.Fail(v.t, expected, fmt.Sprintf("the account %s lacks one of these rights", english.WordSeries(accounts, "and")))
-		}
-	})).Feature()
+			if len(accounts) > 0 && (!slices.Contains(granted, "list") || !slices.Contains(granted, "watch")) {
+				v.Fail(v.t, expected, fmt.Sprintf("the account %s lacks one of these rights", english.WordSeries(accounts, "and")))
+			}
+		})).Feature()
 }
 
 // nodeResources are the resources that a controller on a node may read.
@@ -140,8 +145,10 @@ func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv
 		}
 		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool {
 			return s.Kind == rbacv1.ServiceAccountKind && s.Name == account ||
-				s.Kind == rbacv1.GroupKind && (strings.HasPrefix(s.Name, "system:serviceaccounts") || s.Name == "system:authenticated") ||
-				s.Kind == rbacv1.UserKind && strings.HasPrefix(s.Name, "system:serviceaccount:") && strings.HasSuffix(s.Name, ":"+account)
+				s.Kind == rbacv1.GroupKind && (strings.HasPrefix(s.Name, "system:serviceaccounts") ||
+					s.Name == "system:authenticated") ||
+				s.Kind == rbacv1.UserKind && strings.HasPrefix(s.Name, "system:serviceaccount:") &&
+					strings.HasSuffix(s.Name, ":"+account)
 		}) {
 			continue
 		}
@@ -160,5 +167,6 @@ func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv
 
 // words returns a rule in words.
 func words(rule rbacv1.PolicyRule) string {
-	return english.WordSeries(rule.Verbs, "and") + " of " + english.WordSeries(slices.Concat(rule.Resources, rule.NonResourceURLs), "and")
+	return english.WordSeries(rule.Verbs, "and") + " of " +
+		english.WordSeries(slices.Concat(rule.Resources, rule.NonResourceURLs), "and")
 }

@@ -62,8 +62,8 @@ func resync() types.Feature {
 			v.foreign = "# I was here\n"
 			v.write(v.foreign + lineOf(ada, v.drawKey()) + "\n" + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + "\n" +
 				strings.Repeat(lineOf(ada, v.keys[ada])+"\n", 2) + v.ghosts() + "\n")
-			v.holdsWithin("another program has changed, repeated and put an option before the line of "+ada+", removed that of "+grace+
-				", and added lines of AuthorizedKeys that do not exist", resyncPatience)
+			v.holdsWithin("another program has changed, repeated and put an option before the line of "+ada+
+				", removed that of "+grace+", and added lines of AuthorizedKeys that do not exist", resyncPatience)
 			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) })
 			v.hasMode("another program made the file writable for all, and a resync repairs it", resyncPatience)
 			v.removeAll()
@@ -148,14 +148,16 @@ func cachesFirst() types.Feature {
 				v.Fail(v.t, expected, "it has written it: "+v.node.wrong(v.keys, v.foreign))
 			}
 			if held && len(events) > 0 {
-				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+strings.ToLower(events[0].Op.String()))
+				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+
+					strings.ToLower(events[0].Op.String()))
 			}
 			v.add("edsger")
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			v.holdsWithin("a third AuthorizedKey was created after a restart", scenarioPatience)
 			v.Idle(v.ctx, v.t)
 			if replaced := v.node.replaced(first); replaced > 1 {
-				v.Fail(v.t, "after a restart only what has changed since is written: of three AuthorizedKeys one is new, so the file is replaced once",
+				v.Fail(v.t, "after a restart only what has changed since is written: of three AuthorizedKeys one is new, "+
+					"so the file is replaced once",
 					fmt.Sprintf("it was replaced %d times: line by line, or by several workers, each of which had read it before "+
 						"another one replaced it", replaced))
 			}
@@ -172,7 +174,8 @@ func whileDown() types.Feature {
 				v.changeKey(grace)
 				v.add("edsger")
 			})
-			v.holds(ada + " was deleted, the key of " + grace + " has changed, and a third AuthorizedKey was created while the controller was down")
+			v.holds(ada + " was deleted, the key of " +
+				grace + " has changed, and a third AuthorizedKey was created while the controller was down")
 			v.removeAll()
 			grace = v.add("grace")
 			v.holds("all but one AuthorizedKey were deleted")
@@ -320,9 +323,12 @@ func settles() types.Feature {
 			const expected = "after only labels of five AuthorizedKeys, and the key of one, have changed, "
 			others := slices.DeleteFunc(slices.Collect(maps.Keys(v.keys)), func(name string) bool { return name == ada })
 			own := check.NoEventOfOthers(slices.Collect(maps.Keys(v.keys))...)
-			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, own, func(e audit.Event) bool { return e.Name != ada }))
+			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, own, func(e audit.Event) bool {
+				return e.Name != ada
+			}))
 			if len(writes) > 0 {
-				v.Fail(v.t, expected+"the controller writes nothing for "+english.WordSeries(others, "and")+", no status and no Event",
+				v.Fail(v.t, expected+"the controller writes nothing for "+
+					english.WordSeries(others, "and")+", no status and no Event",
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
 			// The inode does not show it, because the next file may reuse the inode of the last one.

@@ -126,9 +126,10 @@ func tombstone() types.Feature {
 				// check the file.
 				began, mark := time.Now(), v.Audit.Now()
 				last := v.add("last")
-				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed, func() (string, bool) {
-					return "it does not", v.broken(began)
-				})
+				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed,
+					func() (string, bool) {
+						return "it does not", v.broken(began)
+					})
 				v.remove(last)
 				v.remove(lost)
 				deletedAt := v.deletedAt(lost)
@@ -180,7 +181,8 @@ func sameKey() types.Feature {
 			v.removeAll()
 			ada, key := v.drawName("ada"), v.drawKey()
 			v.foreign = strings.Join([]string{
-				key + " written by hand", "# " + lineOf(ada, key), "#" + lineOf(ada, key), lineOf(ada, key) + " was here", "no-pty " + key, key,
+				key + " written by hand", "# " + lineOf(ada, key), "#" + lineOf(ada, key),
+				lineOf(ada, key) + " was here", "no-pty " + key, key,
 			}, "\n") + "\n"
 			v.restart(never, func() { v.write(v.foreign) })
 			v.create(ada, key)
@@ -199,7 +201,8 @@ func scenario(v *visit) {
 	v.add("edsger")
 	v.remove(ada)
 	v.changeKey(grace)
-	v.holdsWithin(fmt.Sprintf("%s was deleted, %s has another key, and there is a third one", ada, grace), scenarioPatience)
+	v.holdsWithin(fmt.Sprintf("%s was deleted, %s has another key, and there is a third one", ada, grace),
+		scenarioPatience)
 	wrong := v.drawName("mallory")
 	v.create(wrong, `command="/bin/sh" `+v.drawKey())
 	v.accepted(wrong, metav1.ConditionFalse, scenarioPatience)

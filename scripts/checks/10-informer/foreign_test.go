@@ -117,7 +117,8 @@ func foreignLines() types.Feature {
 				v.foreign = other.content
 				v.writeAtRest(v.foreign)
 				v.changeKey(ada)
-				v.holds("another program had replaced the file by one of " + other.what + ", and the key of " + ada + " has changed")
+				v.holds("another program had replaced the file by one of " +
+					other.what + ", and the key of " + ada + " has changed")
 			}
 			delete(v.keys, ada)
 			v.set(ada, "hello")
@@ -125,18 +126,23 @@ func foreignLines() types.Feature {
 			v.otherFilesKept(otherFiles)
 		}))).
 		Assess("also if it can't be read", check.Assess(assess(func(v *visit) {
-			const expected = "while the file can't be read, the controller leaves it as it is, since it does not know the lines of others in it"
+			const expected = "while the file can't be read, the controller leaves it as it is, " +
+				"since it does not know the lines of others in it"
 			v.removeAll()
 			v.foreign = others + "\n"
 			v.write(v.foreign)
 			ada := v.addWritten("ada")
 			v.Idle(v.ctx, v.t) // its later writes are based on a newer read
 			// Changing its mode is not enough, because root reads any file. A link to itself can't be opened, even by root.
-			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
+			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error {
+				return folder.Symlink(fileName, name)
+			})
 			v.changeKey(ada)
-			v.Settle(v.ctx, v.t) // the status would show more exactly when it has seen the change, but another check tests the status
+			// The status would show more exactly when it has seen the change, but another check tests the status.
+			v.Settle(v.ctx, v.t)
 			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
-				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
+				v.Fail(v.t, expected,
+					"it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
 			}
 			v.write(v.foreign)
 			v.changeKey(ada) // another check tests that it retries without an event

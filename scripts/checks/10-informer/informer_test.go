@@ -16,8 +16,12 @@ import (
 
 // Identity of the kind, as the lecture defines it.
 var (
-	keysResource = schema.GroupVersionResource{Group: "node.chrishein.com", Version: "v1alpha1", Resource: "authorizedkeys"}
-	keysKind     = keysResource.GroupVersion().WithKind("AuthorizedKey")
+	keysResource = schema.GroupVersionResource{
+		Group:    "node.chrishein.com",
+		Version:  "v1alpha1",
+		Resource: "authorizedkeys",
+	}
+	keysKind = keysResource.GroupVersion().WithKind("AuthorizedKey")
 )
 
 func TestInformer(t *testing.T) {

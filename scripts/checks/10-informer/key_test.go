@@ -18,8 +18,10 @@ import (
 // ordinaryTypes are the types of keys that each ssh-keygen creates, and tokenTypes are the types of keys on hardware
 // tokens.
 var (
-	ordinaryTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA}
-	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
+	ordinaryTypes = []string{
+		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA,
+	}
+	tokenTypes = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 )
 
 // newKey creates a public key. It is never used to log in, so it needs no private key.

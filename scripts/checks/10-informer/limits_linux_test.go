@@ -55,7 +55,8 @@ func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	before := map[int]unix.Rlimit{}
 	lift = func() (err error) {
 		for pid, limit := range before {
-			if failure := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &limit, nil); !errors.Is(failure, unix.ESRCH) { // it may have ended
+			// The process may have ended.
+			if failure := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &limit, nil); !errors.Is(failure, unix.ESRCH) {
 				err = errors.Join(err, failure)
 			}
 		}

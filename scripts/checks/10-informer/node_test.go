@@ -76,7 +76,8 @@ func nodeOf(ctx context.Context) *node { return ctx.Value(nodeKey{}).(*node) }
 func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	n := &node{suite: suite, changed: make(chan struct{})}
 	var err error
-	if n.folder, err = os.MkdirTemp(suite.Exchange, "authorized-keys-"); err != nil { // removed with the run, whatever ends it
+	// The folder is removed with the run, whatever ends it.
+	if n.folder, err = os.MkdirTemp(suite.Exchange, "authorized-keys-"); err != nil {
 		return nil, fmt.Errorf("making the folder of the file: %w", err)
 	}
 	if n.watcher, err = fsnotify.NewWatcher(); err != nil {

@@ -40,7 +40,8 @@ func mode() types.Feature {
 				}
 				// This change makes the operator check the file, in which only the mode is wrong.
 				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
-				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
+				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, "+
+					"and the comment of a key has changed since", wrong), filePatience)
 			}
 			v.holds("only the comment of a key has changed, and the mode of the file")
 			widen, restricted := v.node.restrictNewFiles()
@@ -49,7 +50,8 @@ func mode() types.Feature {
 			}
 			defer func() { v.OK(v.t, "removing the default ACL of the folder", widen()) }()
 			v.changeKey(grace)
-			const umask = "a default ACL of the folder gives new files no rights for group and others, as a umask of 077 does, and the key of "
+			const umask = "a default ACL of the folder gives new files no rights for group and others, " +
+				"as a umask of 077 does, and the key of "
 			v.holds(umask + grace + " has changed")
 			v.hasMode(umask+grace+" has changed", filePatience)
 		}))).Feature()
@@ -94,7 +96,8 @@ func atomic() types.Feature {
 			still, err := io.ReadAll(reader)
 			v.OK(v.t, "reading the file", v.node.explained(err))
 			if string(still) != before {
-				v.Fail(v.t, expected, "who had opened the file before it was changed reads something else now: it was written in place")
+				v.Fail(v.t, expected,
+					"who had opened the file before it was changed reads something else now: it was written in place")
 			}
 			old, err := reader.Stat()
 			v.OK(v.t, "looking at the file", err)
@@ -211,17 +214,19 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 	defer unlimit()
 	began, since := v.node.draftsSoFar(), time.Now()
 	v.label(name)
-	v.EventuallyWithin(v.ctx, v.t, full+"nothing but the file is left in its folder", filePatience, v.node.Changed, func() (string, bool) {
-		if len(v.node.draftNames(began)) == 0 {
-			return "a label of " + name + " has changed, and the controller has not tried to write its missing line", false
-		}
-		left := v.left()
-		return "there is " + english.WordSeries(left[:min(len(left), shownLines)], "and"), len(left) == 0
-	})
+	v.EventuallyWithin(v.ctx, v.t, full+"nothing but the file is left in its folder", filePatience, v.node.Changed,
+		func() (string, bool) {
+			if len(v.node.draftNames(began)) == 0 {
+				return "a label of " + name + " has changed, and the controller has not tried to write its missing line", false
+			}
+			left := v.left()
+			return "there is " + english.WordSeries(left[:min(len(left), shownLines)], "and"), len(left) == 0
+		})
 	// Another check reports foreign lines that are lost for other reasons.
 	if found := parse([]byte(v.content())); found.foreign != large && (found.foreign != "" || len(found.ours) == 0) {
-		v.Fail(v.t, full+"the file stays as it is", fmt.Sprintf("it was cut: it has %s of the controller, and %d of the %d bytes of others",
-			english.Plural(len(found.ours), "line", ""), len(found.foreign), len(large)))
+		v.Fail(v.t, full+"the file stays as it is",
+			fmt.Sprintf("it was cut: it has %s of the controller, and %d of the %d bytes of others",
+				english.Plural(len(found.ours), "line", ""), len(found.foreign), len(large)))
 	}
 	unlimit()
 	v.triesAgain(name, "the file could not be written, as on a full disk", since)
@@ -254,7 +259,8 @@ func (v *visit) removesOwn(ada string, drafts []string) {
 const mostDrafts = 3
 
 // alone is the expectation for a file that can't be replaced.
-const alone = "nothing but the file is left in its folder, also if it can't be replaced, since there is a folder of that name"
+const alone = "nothing but the file is left in its folder, also if it can't be replaced, " +
+	"since there is a folder of that name"
 
 // attempts is how often a step is tried that has to happen at the right moment. On a very busy machine the check may be
 // too late.

@@ -69,7 +69,9 @@ func (v *visit) refusals(name string, since time.Time) (found refusals) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
 	v.OK(v.t, "reading the log of requests", err)
-	refused := slices.DeleteFunc(log, func(e faults.Entry) bool { return !e.Injected || !e.Time.After(since) || e.Name != name })
+	refused := slices.DeleteFunc(log, func(e faults.Entry) bool {
+		return !e.Injected || !e.Time.After(since) || e.Name != name
+	})
 	for i, e := range refused {
 		if i > 0 {
 			wait := e.Time.Sub(refused[i-1].Time)
@@ -91,7 +93,13 @@ var refusedInTurn = faults.Schedule{Faults: []faults.Fault{
 	{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1},
 	{Kind: faults.Forbidden, Class: faults.Write, Service: faults.API, At: 2},
 	{Kind: faults.Unavailable, Class: faults.Write, Service: faults.API, At: 3},
-	{Kind: faults.NoAnswer, Class: faults.Write, Service: faults.API, At: 4, For: metav1.Duration{Duration: 10 * time.Millisecond}},
+	{
+		Kind:    faults.NoAnswer,
+		Class:   faults.Write,
+		Service: faults.API,
+		At:      4,
+		For:     metav1.Duration{Duration: 10 * time.Millisecond},
+	},
 	{Kind: faults.ServerError, Class: faults.Write, Service: faults.API},
 }}
 
@@ -109,7 +117,8 @@ func retries() types.Feature {
 			const expected = "while the API server refuses to write the status of an AuthorizedKey, for whatever reason, " +
 				"the controller retries less and less often"
 			if refused.tries < 2 {
-				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", time.Since(began).Round(time.Second/10), refused.tries))
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times",
+					time.Since(began).Round(time.Second/10), refused.tries))
 			}
 			if !refused.rarer() || refused.tries > mostTries {
 				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times, "+
@@ -126,7 +135,8 @@ func retries() types.Feature {
 		}))).
 		Assess("until the file can be written", check.Assess(assess(func(v *visit) {
 			if v.node.givenUp != "" {
-				v.Fail(v.t, "the controller retries a failed write of the file without another event", "it did not try again after "+v.node.givenUp)
+				v.Fail(v.t, "the controller retries a failed write of the file without another event",
+					"it did not try again after "+v.node.givenUp)
 			}
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
@@ -167,7 +177,8 @@ func (v *visit) resetsDelay(name string, most time.Duration) {
 		v.changeKey(name)
 		refused = refusals{}
 		soonEnough := most + busyLags*v.Lag()
-		for refused.tries < 2 && refused.took < soonEnough+freshWait && (refused.tries > 0 || time.Since(began) < filePatience) {
+		for refused.tries < 2 && refused.took < soonEnough+freshWait &&
+			(refused.tries > 0 || time.Since(began) < filePatience) {
 			v.Pause(v.ctx, v.t, refuseLook)
 			refused = v.refusals(name, began)
 		}
@@ -181,6 +192,8 @@ func (v *visit) resetsDelay(name string, most time.Duration) {
 			return
 		}
 	}
-	v.Fail(v.t, "a success resets the delay: after the next failure the controller soon retries to write the status of "+name,
-		fmt.Sprintf("after %s it has not come, or it came only then", cmp.Or(refused.second, refused.took).Round(time.Millisecond)))
+	v.Fail(v.t, "a success resets the delay: "+
+		"after the next failure the controller soon retries to write the status of "+name,
+		fmt.Sprintf("after %s it has not come, or it came only then",
+			cmp.Or(refused.second, refused.took).Round(time.Millisecond)))
 }

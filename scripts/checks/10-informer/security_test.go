@@ -79,13 +79,23 @@ func (v *visit) user(rules []rbacv1.PolicyRule) *admission.Client {
 }
 
 // nothing is a right that does not concern AuthorizedKeys.
-var nothing = []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: []string{"get"}}}
+var nothing = []rbacv1.PolicyRule{{
+	APIGroups: []string{"example.com"},
+	Resources: []string{"things"},
+	Verbs:     []string{"get"},
+}}
 
 // everything is the right that an administrator's wildcard grants.
-var everything = []rbacv1.PolicyRule{{APIGroups: []string{keysResource.Group}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+var everything = []rbacv1.PolicyRule{{
+	APIGroups: []string{keysResource.Group},
+	Resources: []string{"*"},
+	Verbs:     []string{"*"},
+}}
 
 // ask sends a request as a user, and fails the check unless the answer is as wanted.
-func (v *visit) ask(by *admission.Client, what string, want admission.Verdict, request admission.Request) admission.Answer {
+func (v *visit) ask(by *admission.Client, what string, want admission.Verdict,
+	request admission.Request,
+) admission.Answer {
 	v.t.Helper()
 	answer, err := by.Ask(v.ctx, request)
 	v.OK(v.t, what, err)
@@ -128,7 +138,8 @@ func editorRole() types.Feature {
 			var verbs []string
 			for _, rule := range role.Rules {
 				keys := slices.Equal(rule.Resources, []string{"authorizedkeys"})
-				readStatus := slices.Equal(rule.Resources, []string{"authorizedkeys/status"}) && slices.Equal(rule.Verbs, []string{"get"})
+				readStatus := slices.Equal(rule.Resources, []string{"authorizedkeys/status"}) &&
+					slices.Equal(rule.Verbs, []string{"get"})
 				if !slices.Equal(rule.APIGroups, []string{keysResource.Group}) || !keys && !readStatus ||
 					slices.Contains(rule.Verbs, "*") || len(rule.ResourceNames) > 0 {
 					v.Fail(v.t, expected+", and nothing else (but get of authorizedkeys/status)",
@@ -139,15 +150,20 @@ func editorRole() types.Feature {
 				}
 			}
 			slices.Sort(verbs)
-			if want := []string{"create", "delete", "get", "list", "patch", "update", "watch"}; !slices.Equal(slices.Compact(verbs), want) {
+			if want := []string{
+				"create", "delete", "get", "list", "patch", "update", "watch",
+			}; !slices.Equal(slices.Compact(verbs), want) {
 				v.Fail(v.t, expected, "the verbs are "+english.WordSeries(verbs, "and"))
 			}
 			ada := v.addWritten("ada")
 			editor, stranger := v.user(role.Rules), v.user(nothing)
 			v.ask(editor, "a key of an editor", admission.Accepted, creating(v.drawName("edsger"), v.drawKey()))
-			v.ask(editor, "a change of a key by an editor", admission.Accepted, patching(ada, `{"metadata":{"labels":{"shift":"night"}}}`))
-			v.ask(editor, "the status that an editor writes", admission.Refused, patching(ada, `{"status":{"conditions":[]}}`, "status"))
-			v.ask(stranger, "a key of somebody without the role", admission.Refused, creating(v.drawName("mallory"), v.drawKey()))
+			v.ask(editor, "a change of a key by an editor",
+				admission.Accepted, patching(ada, `{"metadata":{"labels":{"shift":"night"}}}`))
+			v.ask(editor, "the status that an editor writes",
+				admission.Refused, patching(ada, `{"status":{"conditions":[]}}`, "status"))
+			v.ask(stranger, "a key of somebody without the role",
+				admission.Refused, creating(v.drawName("mallory"), v.drawKey()))
 			v.ask(stranger, "a deletion by somebody without the role", admission.Refused, deleting(ada))
 		}))).Feature()
 }
@@ -168,7 +184,8 @@ func policy() types.Feature {
 				}
 			}
 			if beyond := read.Beyond(keysResource.Group); len(beyond) > 0 {
-				v.Fail(v.t, expected+" for the API group "+keysResource.Group+", and nothing else", "it holds "+english.WordSeries(beyond, "and"))
+				v.Fail(v.t, expected+" for the API group "+keysResource.Group+", and nothing else",
+					"it holds "+english.WordSeries(beyond, "and"))
 			}
 			ada, old := v.add("ada"), v.drawName("old")
 			v.create(old, "hello")
@@ -217,7 +234,8 @@ func policy() types.Feature {
 				"a comment":                                   "# " + key,
 			} {
 				v.ask(admin, what+", of a member of "+admins+",", admission.DeniedByPolicy, creating(v.drawName("mallory"), text))
-				v.ask(admin, "a change into "+what, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, text)))
+				v.ask(admin, "a change into "+what,
+					admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, text)))
 			}
 			denied := v.ask(helper, "a right key of a user who is not a member of "+admins+", whatever the roles say,",
 				admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
@@ -230,24 +248,32 @@ func policy() types.Feature {
 			for user, by := range map[string]*admission.Client{
 				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
 				"a member of " + english.WordSeries(similar, "and") + ",":                      namesake,
-				"a node":                         v.named(account, "system:node:worker-"+drawn, "system:nodes", "system:authenticated"),
-				"the account of this controller": v.named(account, v.OperatorUser(), "system:serviceaccounts", "system:authenticated"),
+				"a node": v.named(account, "system:node:worker-"+drawn,
+					"system:nodes", "system:authenticated"),
+				"the account of this controller": v.named(account, v.OperatorUser(),
+					"system:serviceaccounts", "system:authenticated"),
 				"a controller of the control plane": v.named(account, "system:serviceaccount:kube-system:generic-garbage-collector",
 					"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
-				"the controller manager":          v.named(account, "system:kube-controller-manager", "system:authenticated"),
-				"an administrator of the cluster": v.named(account, "kubernetes-admin", "kubeadm:cluster-admins", "system:authenticated"),
+				"the controller manager": v.named(account, "system:kube-controller-manager", "system:authenticated"),
+				"an administrator of the cluster": v.named(account, "kubernetes-admin", "kubeadm:cluster-admins",
+					"system:authenticated"),
 				"a member of all groups of the control plane": v.as(account, "system:nodes", "system:bootstrappers",
 					"system:monitoring", "system:serviceaccounts", "kubeadm:cluster-admins"),
 			} {
 				v.ask(by, "a right key of "+user, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
 				v.ask(by, "a change of a key by "+user, admission.DeniedByPolicy, change)
 			}
-			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(admin, "a change of a key by a member of "+admins,
+				admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`
 			v.ask(helper, "a label by a user who is not a member of "+admins+", which leaves the key as it is,",
 				admission.Accepted, patching(ada, label))
-			for what, name := range map[string]string{"an AuthorizedKey": ada, "an old AuthorizedKey whose key was never right": old} {
-				v.ask(helper, "a new finalizer of "+what, admission.Accepted, patching(name, `{"metadata":{"finalizers":["example.com/shift"]}}`))
+			for what, name := range map[string]string{
+				"an AuthorizedKey": ada,
+				"an old AuthorizedKey whose key was never right": old,
+			} {
+				v.ask(helper, "a new finalizer of "+what,
+					admission.Accepted, patching(name, `{"metadata":{"finalizers":["example.com/shift"]}}`))
 				v.ask(helper, "a new status of "+what, admission.Accepted, patching(name, `{"status":{"conditions":[]}}`, "status"))
 			}
 			v.ask(helper, "a right key for the old AuthorizedKey by a user who is not a member of "+admins,

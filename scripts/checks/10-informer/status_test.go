@@ -26,7 +26,10 @@ import (
 // accepted waits until the condition Accepted of an object has a status, for its current generation.
 func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time.Duration) {
 	v.t.Helper()
-	reason := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ValidKey", metav1.ConditionFalse: "InvalidKey"}[want]
+	reason := map[metav1.ConditionStatus]string{
+		metav1.ConditionTrue:  "ValidKey",
+		metav1.ConditionFalse: "InvalidKey",
+	}[want]
 	v.EventuallyWithin(v.ctx, v.t,
 		fmt.Sprintf("the condition Accepted of %s is %s, with the reason %s, for the present generation", name, want, reason),
 		patience, v.node.Changed, func() (string, bool) {
@@ -200,7 +203,8 @@ func invalidKey() types.Feature {
 			for name := range v.keys {
 				v.accepted(name, metav1.ConditionTrue, filePatience)
 				if len(v.node.warnings(name)) > 0 {
-					v.Fail(v.t, "an Event of type Warning is about an AuthorizedKey that is not accepted", "there is one about "+name+", which is valid")
+					v.Fail(v.t, "an Event of type Warning is about an AuthorizedKey that is not accepted",
+						"there is one about "+name+", which is valid")
 				}
 			}
 			v.holds("of all AuthorizedKeys two are valid")

@@ -208,7 +208,9 @@ func (v *visit) obstruct() {
 // removeFile removes the file, or whatever exists in its place.
 func (v *visit) removeFile() {
 	v.t.Helper()
-	v.inFolder("removing what is in the place of the file", func(folder *os.Root) error { return folder.RemoveAll(fileName) })
+	v.inFolder("removing what is in the place of the file", func(folder *os.Root) error {
+		return folder.RemoveAll(fileName)
+	})
 }
 
 // replaceBy replaces the file by something else, without a moment in which there is no file.
