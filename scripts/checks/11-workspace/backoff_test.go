@@ -97,7 +97,8 @@ func (v visit) resets(o order) {
 	v.arm(allRequests(faults.Reset)...)
 	v.began = time.Now()
 	v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`) // Other checks test whether it looks by itself.
-	const expected = "while the cloud resets each connection, the operator tries again, and Ready has the same message for the same error"
+	const expected = "while the cloud resets each connection, the operator tries again, " +
+		"and Ready has the same message for the same error"
 	v.until(expected, longPatience, func() (string, bool) {
 		attempts := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || !e.Injected })
 		messages := v.messagesOf(o)[before:]

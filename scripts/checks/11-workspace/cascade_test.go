@@ -55,7 +55,9 @@ func (v visit) orphanChildren(o order) {
 	v.t.Helper()
 	v.edit(v.notes, "taking its owner from the Workspace "+o.name, o.name, func(notes *unstructured.Unstructured) bool {
 		owned := ownedBy(notes, o)
-		others := slices.DeleteFunc(notes.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
+		others := slices.DeleteFunc(notes.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return string(r.UID) == o.uid
+		})
 		notes.SetOwnerReferences(others)
 		return owned
 	})
@@ -106,8 +108,8 @@ func foreground() e2etypes.Feature {
 		v.collect(down)
 		v.awaitDeletion(down)
 		v.disarm()
-		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, its instance ends before it goes, " +
-			"although the garbage collector deletes its Workspace first"
+		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, " +
+			"its instance ends before it goes, although the garbage collector deletes its Workspace first"
 		v.disappearsWhile(outage, longPatience, down, func() { v.collect(down) })
 
 		v.kill()
@@ -135,8 +137,9 @@ func foreground() e2etypes.Feature {
 		v.set(func(s *cloud.Settings) { s.Lag, s.Boot = metav1.Duration{Duration: hiddenFor}, metav1.Duration{} })
 		v.disarm()
 		v.start()
-		const unknown = "when wisteria is deleted with --cascade=foreground while the answer to its launch is on the way, and " +
-			"the operator is killed, the instance that was launched ends before wisteria goes, although the cloud does not show it yet"
+		const unknown = "when wisteria is deleted with --cascade=foreground while the answer to its launch is on the way, " +
+			"and the operator is killed, the instance that was launched ends before wisteria goes, " +
+			"although the cloud does not show it yet"
 		v.disappearsWhile(unknown, longPatience, lost, func() { v.collect(lost) })
 		for _, o := range []order{down, paused, lost} {
 			v.atMost("nothing is launched twice for an object that is deleted", o, 1)
@@ -161,7 +164,8 @@ func orphan() e2etypes.Feature {
 			"although its Workspace has no owner any more"
 		v.disappears(expected, longPatience, o)
 		second := v.createWanted("yellowwood")
-		const another = "another yellowwood gets an instance of its own, although the first one was deleted with --cascade=orphan"
+		const another = "another yellowwood gets an instance of its own, " +
+			"although the first one was deleted with --cascade=orphan"
 		v.hasOne(another, longPatience, second, 1)
 	})
 }
@@ -182,11 +186,14 @@ func noAnswer() e2etypes.Feature {
 			})
 			other := v.createWanted(fmt.Sprintf("briar-%d", round))
 			expected = fmt.Sprintf("%s gets its instance while the launch of %s has no answer", other.name, stuck.name)
-			v.until(expected, longPatience, func() (string, bool) { return v.launchedInstances(other), len(v.instances(other)) > 0 })
+			v.until(expected, longPatience, func() (string, bool) {
+				return v.launchedInstances(other), len(v.instances(other)) > 0
+			})
 			late := v.launchedLate(other)
 			v.disarm() // Now the request ends, and the others continue.
 			next := v.createWanted(fmt.Sprintf("bramble-%d", round))
-			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name), longPatience, next, 1)
+			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name),
+				longPatience, next, 1)
 			v.ready(next.name+" gets its instance", longPatience, next, metav1.ConditionTrue)
 			if late == nil {
 				late = v.wronglyUnavailable(other, next)
@@ -206,7 +213,8 @@ func noAnswer() e2etypes.Feature {
 func (v visit) wronglyUnavailable(all ...order) error {
 	for _, o := range all {
 		if slices.Contains(v.reasonsOf(o), cloudDown) {
-			return fmt.Errorf("the reason of Ready of %s was %s, although only a request for another object had no answer", o.name, cloudDown)
+			return fmt.Errorf("the reason of Ready of %s was %s, although only a request for another object had no answer",
+				o.name, cloudDown)
 		}
 	}
 	return nil

@@ -19,7 +19,9 @@ import (
 
 // ownedBy reports whether the garbage collector deletes an object when the CloudInstance is gone.
 func ownedBy(object *unstructured.Unstructured, o order) bool {
-	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return string(r.UID) == o.uid
+	})
 }
 
 // unanswered creates an object for which an instance is launched, and returns while the answer is delayed.
@@ -42,7 +44,9 @@ func (v visit) delayNextWrite() {
 // awaitLaunch waits until the operator has sent a launch for an object.
 func (v visit) awaitLaunch(o order, patience time.Duration) {
 	v.t.Helper()
-	v.until("a launch is sent for "+o.name, patience, func() (string, bool) { return v.launchedInstances(o), len(v.instances(o)) > 0 })
+	v.until("a launch is sent for "+o.name, patience, func() (string, bool) {
+		return v.launchedInstances(o), len(v.instances(o)) > 0
+	})
 }
 
 // answerTakes is how long an answer is delayed: long enough to kill the operator that waits for it, and shorter than
@@ -132,7 +136,8 @@ func cloudBehind() e2etypes.Feature {
 			if launched.IsZero() {
 				launched = time.Now()
 			}
-			return "the cloud is behind", time.Since(launched) > behindFor || v.notFound(first) >= notFound && v.notFound(second) >= notFound
+			return "the cloud is behind",
+				time.Since(launched) > behindFor || v.notFound(first) >= notFound && v.notFound(second) >= notFound
 		})
 		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{} })
 		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, "+
@@ -161,8 +166,8 @@ func (v visit) notFound(o order) (times int) {
 
 func tokensForgotten() e2etypes.Feature {
 	return feature("an outage is longer than tokens are kept", "and nothing is launched twice", func(v visit) {
-		const expected = "magnolia has one instance, although the operator was killed before it got the answer to the launch, " +
-			"and was down for longer than the cloud keeps the token"
+		const expected = "magnolia has one instance, although the operator was killed before it got the answer " +
+			"to the launch, and was down for longer than the cloud keeps the token"
 		// An instance with its tag has ended before, and is first in the list.
 		v.kill()
 		o := v.createWanted("magnolia")
@@ -179,7 +184,8 @@ func tokensForgotten() e2etypes.Feature {
 		v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{Duration: time.Hour} })
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Read, Service: cloud.Service})
 		v.start()
-		const unseen = "nothing is launched while the cloud answers 503 to each search for an instance that was launched already"
+		const unseen = "nothing is launched while the cloud answers 503 to each search for an instance " +
+			"that was launched already"
 		v.until(unseen, longPatience, func() (string, bool) {
 			v.atMost(unseen, o, 1)
 			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
@@ -217,7 +223,8 @@ func drift() e2etypes.Feature {
 		v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
 		v.Settle(v.ctx, v.t) // otherwise the operator would see the end by chance during its remaining work
 		end()
-		const unwritten = "when another user ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
+		const unwritten = "when another user ends the instance of oak, " +
+			"nothing is launched while the API server refuses to store another nonce"
 		v.until(unwritten, longPatience, func() (string, bool) {
 			v.atMost(unwritten, o, 1)
 			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected })
@@ -231,7 +238,8 @@ func drift() e2etypes.Feature {
 		end()
 		// An earlier step has shown that it looks by itself. Most operators look at a change at once.
 		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
-		const killed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after the launch"
+		const killed = "when another user ends the instance of oak again, one other is launched, " +
+			"although the operator is killed after the launch"
 		three := v.hasOne(killed, longPatience, o, 3)
 		v.statusShows(killed, longPatience, o, three)
 		v.atMost(killed, o, 3)
@@ -254,7 +262,8 @@ func inFlight() e2etypes.Feature {
 		v.awaitDeletion(slow)
 		v.Pause(v.ctx, v.t, untilSeen)
 		v.disarm() // now the answer arrives
-		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia disappears"
+		const flight = "when quassia is deleted while the answer to its launch is on the way, " +
+			"the instance ends, and quassia disappears"
 		v.disappears(flight, longPatience, slow)
 		v.atMost(flight, slow, 1)
 

@@ -63,7 +63,8 @@ func (v visit) namesForeign() {
 // owner, and fails an operator that reports that instance.
 func (v visit) namesItsOwn(o, other order) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: Ready is False, or the status names its own", o.name)
+	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: "+
+		"Ready is False, or the status names its own", o.name)
 	v.until(expected, longPatience, func() (string, bool) {
 		v.untouched(other)
 		now, exists := v.find(o)
@@ -78,7 +79,8 @@ func (v visit) namesItsOwn(o, other order) {
 			return o.name + " has no condition Ready", false
 		}
 		id, _ := v.statusOf(o)
-		return fmt.Sprintf("Ready of %s is %s (%s: %s), and status.instanceID is %q", o.name, c.Status, c.Reason, c.Message, id),
+		return fmt.Sprintf("Ready of %s is %s (%s: %s), and status.instanceID is %q",
+				o.name, c.Status, c.Reason, c.Message, id),
 			c.Status == metav1.ConditionFalse || id == v.instances(o)[0].ID
 	})
 }
@@ -89,7 +91,8 @@ func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	now, exists := v.find(o) // read first: the instance of an object that is gone must have ended before we ask the cloud
 	if !exists {
 		if running := v.running(o); len(running) > 0 {
-			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.launchedInstances(o)))
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s",
+				o.name, running[0].ID, v.launchedInstances(o)))
 		}
 		return "", true
 	}
@@ -97,7 +100,8 @@ func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	if c == nil {
 		return o.name + " has no condition Ready", false
 	}
-	return fmt.Sprintf("%s is still there, and Ready is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == metav1.ConditionFalse
+	return fmt.Sprintf("%s is still there, and Ready is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message),
+		c.Status == metav1.ConditionFalse
 }
 
 // untouched fails an operator that has terminated an instance of another owner, or has tagged it.

@@ -17,7 +17,8 @@ func imported() e2etypes.Feature {
 		theirs := v.decoy(nil)
 		one := v.instances(theirs)[0]
 		o := v.create("spruce", map[string]any{"instanceID": one.ID})
-		const expected = "spruce imports the instance that spec.instanceID names: nothing is launched, and the instance gets the tag " + ownerTag
+		const expected = "spruce imports the instance that spec.instanceID names: nothing is launched, " +
+			"and the instance gets the tag " + ownerTag
 		v.ready(expected, patience, o, metav1.ConditionTrue)
 		v.until(expected, patience, func() (string, bool) {
 			now := v.instances(theirs)[0]
@@ -31,7 +32,11 @@ func imported() e2etypes.Feature {
 		}
 
 		foreign := v.decoy(map[string]string{ownerTag: "somebody-else"})
-		for name, id := range map[string]string{"sumac": v.instances(foreign)[0].ID, "sycamore": one.ID, "sapodilla": "i-there-is-none"} {
+		for name, id := range map[string]string{
+			"sumac":     v.instances(foreign)[0].ID,
+			"sycamore":  one.ID,
+			"sapodilla": "i-there-is-none",
+		} {
 			wrong := v.create(name, map[string]any{"instanceID": id})
 			what := name + " can't import an instance that belongs to another"
 			if name == "sapodilla" {
@@ -68,14 +73,16 @@ func imported() e2etypes.Feature {
 				"and whose spec then had a type and an image instead of its ID")
 		}
 		v.delete(o)
-		v.until("when spruce is deleted, the instance that it imported ends, and spruce disappears", longPatience, func() (string, bool) {
-			_, exists := v.find(o)
-			running := v.running(theirs)
-			if !exists && len(running) > 0 {
-				v.fail("when spruce is deleted, the instance that it imported ends before it disappears", "spruce is gone, and "+one.ID+" still runs")
-			}
-			return "it is still there", !exists
-		})
+		v.until("when spruce is deleted, the instance that it imported ends, and spruce disappears", longPatience,
+			func() (string, bool) {
+				_, exists := v.find(o)
+				running := v.running(theirs)
+				if !exists && len(running) > 0 {
+					v.fail("when spruce is deleted, the instance that it imported ends before it disappears",
+						"spruce is gone, and "+one.ID+" still runs")
+				}
+				return "it is still there", !exists
+			})
 		v.namesForeign()
 	})
 }

@@ -25,10 +25,12 @@ func launched() e2etypes.Feature {
 		const expected = "for almond one instance is launched: medium, with its image and the tag " + ownerTag + " = its UID"
 		one := v.hasOne(expected, patience, o, 1)
 		if one.Type != "medium" || one.Tags[ownerTag] != o.uid {
-			v.fail(expected, fmt.Sprintf("the instance %s is %s, and its tags are %v (the UID is %s)", one.ID, one.Type, one.Tags, o.uid))
+			v.fail(expected, fmt.Sprintf("the instance %s is %s, and its tags are %v (the UID is %s)",
+				one.ID, one.Type, one.Tags, o.uid))
 		}
 		// Other instances are different, and the first one stays.
-		const too = "for birch an instance is launched, too, and for an object with the longest name and image that there can be"
+		const too = "for birch an instance is launched, too, " +
+			"and for an object with the longest name and image that there can be"
 		birch, longest := v.createWanted("birch"), v.createLongestName()
 		v.hasOne(too, patience, birch, 1)
 		if large := v.hasOne(too, patience, longest, 1); large.Type != "large" {
@@ -76,7 +78,8 @@ func (v visit) writtenBeforeLaunch(expected, what string, o order, match func(fa
 	})
 	switch {
 	case i < 0:
-		v.fail(expected, fmt.Sprintf("a launch was sent at %s, and %s was never written", sent[0].Time.Format("15:04:05.000"), what))
+		v.fail(expected, fmt.Sprintf("a launch was sent at %s, and %s was never written",
+			sent[0].Time.Format("15:04:05.000"), what))
 	case sent[0].Time.Before(log[i].Answered()):
 		v.fail(expected, fmt.Sprintf("a launch was sent at %s, and that %s is written was known only at %s",
 			sent[0].Time.Format("15:04:05.000"), what, log[i].Answered().Format("15:04:05.000")))
@@ -116,8 +119,8 @@ func (v visit) finalizerBeforeLaunch(o order) {
 
 func nonceFirst() e2etypes.Feature {
 	return feature("first the nonce", "then the launch", func(v visit) {
-		const expected = "the Workspace cedar, which CloudInstance cedar controls, has the nonce before anything is launched, " +
-			"and each attempt to launch has it as its token"
+		const expected = "the Workspace cedar, which CloudInstance cedar controls, " +
+			"has the nonce before anything is launched, and each attempt to launch has it as its token"
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service})
 		o := v.createWanted("cedar")
 		var nonce string
@@ -129,9 +132,12 @@ func nonceFirst() e2etypes.Feature {
 				return fmt.Sprintf("it has tried to launch %d times, "+
 					"and there is no Workspace cedar that the CloudInstance cedar controls", attempts), false
 			}
-			return fmt.Sprintf("it has tried to launch %d times, and the nonce is %q", attempts, nonce), attempts >= 3 && nonce != ""
+			return fmt.Sprintf("it has tried to launch %d times, and the nonce is %q", attempts, nonce),
+				attempts >= 3 && nonce != ""
 		})
-		v.writtenBeforeLaunch(expected, "the Workspace", o, func(e faults.Entry) bool { return e.Resource == workspaces.Resource })
+		v.writtenBeforeLaunch(expected, "the Workspace", o, func(e faults.Entry) bool {
+			return e.Resource == workspaces.Resource
+		})
 		for _, attempt := range launches(v.log()) {
 			if token, is := hasToken(attempt, nonce); !is {
 				v.fail(expected, fmt.Sprintf("the nonce is %s, and an attempt had the token %s", nonce, token))
@@ -143,9 +149,12 @@ func nonceFirst() e2etypes.Feature {
 			attempts := launches(v.log())
 			token, is := hasToken(attempts[len(attempts)-1], nonce)
 			if now, _, _ := v.workspace(o); now != nonce || !is {
-				v.fail(expected, fmt.Sprintf("the nonce was %s, and after a restart it is %s, and the token of the last attempt %s", nonce, now, token))
+				v.fail(expected, fmt.Sprintf("the nonce was %s, and after a restart it is %s, and the token of the last attempt %s",
+					nonce, now, token))
 			}
-			restarted := slices.IndexFunc(v.log(), func(e faults.Entry) bool { return e.Service == faults.Operator && e.Verb == "started" })
+			restarted := slices.IndexFunc(v.log(), func(e faults.Entry) bool {
+				return e.Service == faults.Operator && e.Verb == "started"
+			})
 			return "it has not tried again since it was started again", restarted >= 0 && len(launches(v.log()[restarted:])) > 0
 		})
 		v.disarm()
@@ -176,7 +185,8 @@ func (v visit) records(expected string, patience time.Duration, o order, one clo
 		if !exists {
 			return fmt.Sprintf("there is no Workspace %s that the CloudInstance %s controls", o.name, o.name), false
 		}
-		return fmt.Sprintf("the instanceID of the Workspace %s is %q, and its nonce %q", o.name, id, nonce), id == one.ID && nonce == ""
+		return fmt.Sprintf("the instanceID of the Workspace %s is %q, and its nonce %q", o.name, id, nonce),
+			id == one.ID && nonce == ""
 	})
 }
 
@@ -210,7 +220,8 @@ func statusReported() e2etypes.Feature {
 				}
 			}
 			if reasons := v.reasonsOf(refused); slices.Contains(reasons, cloudDown) {
-				expected := fmt.Sprintf("while the cloud is well and the API server fails (%s), the reason of Ready is never %s", fault, cloudDown)
+				expected := fmt.Sprintf("while the cloud is well and the API server fails (%s), the reason of Ready is never %s",
+					fault, cloudDown)
 				v.fail(expected, fmt.Sprintf("Ready of %s has had the reasons %q", refused.name, reasons))
 			}
 		}
@@ -245,7 +256,8 @@ func ended() e2etypes.Feature {
 		o := v.runs("ginkgo")
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service, At: 1})
 		v.delete(o)
-		const expected = "when ginkgo is deleted, its instance is terminated, also if the cloud answers 503 at first; then ginkgo goes"
+		const expected = "when ginkgo is deleted, its instance is terminated, " +
+			"also if the cloud answers 503 at first; then ginkgo goes"
 		v.disappears(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	})
@@ -280,13 +292,14 @@ func settles() e2etypes.Feature {
 		looks := func() []faults.Entry {
 			return slices.DeleteFunc(began.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || e.Write })
 		}
-		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience, func() (string, bool) {
-			all := looks()
-			observed := fmt.Sprintf("it has looked %d times", len(all))
-			// A look has ended, with all its writes, when the next one begins. A time in a status can change only in another
-			// second.
-			return observed, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
-		})
+		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience,
+			func() (string, bool) {
+				all := looks()
+				observed := fmt.Sprintf("it has looked %d times", len(all))
+				// A look has ended, with all its writes, when the next one begins. A time in a status can change only in another
+				// second.
+				return observed, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
+			})
 		const expected = "while nothing changes but a label, the operator looks at the cloud and writes nothing"
 		if written := v.Audit.Since(mark, v.OperatorRequests().And(audit.Writes)); len(written) > 0 {
 			v.fail(expected, fmt.Sprintf("it has written %d times: %s", len(written), written[0]))
@@ -318,7 +331,8 @@ func pastCache() e2etypes.Feature {
 			}
 		}
 		if reads == 0 {
-			v.fail(expected, fmt.Sprintf("the operator has sent %d requests about Workspaces in the whole run, and has read none", len(all)))
+			v.fail(expected,
+				fmt.Sprintf("the operator has sent %d requests about Workspaces in the whole run, and has read none", len(all)))
 		}
 	})
 }

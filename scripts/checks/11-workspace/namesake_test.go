@@ -25,8 +25,13 @@ func (v visit) inOtherNamespace(original order) {
 	v.t.Helper()
 	typed, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere, Labels: map[string]string{existing.Label: "true"}}}
-	if _, err := typed.CoreV1().Namespaces().Create(v.ctx, space, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   elsewhere,
+		Labels: map[string]string{existing.Label: "true"},
+	}}
+	if _, err := typed.CoreV1().Namespaces().Create(
+		v.ctx, space, metav1.CreateOptions{},
+	); !apierrors.IsAlreadyExists(err) {
 		v.OK(v.t, "creating the namespace "+elsewhere, err)
 	}
 	objects, notes := v.client.Resource(resource).Namespace(elsewhere), v.client.Resource(workspaces).Namespace(elsewhere)
@@ -52,9 +57,11 @@ func (v visit) inOtherNamespace(original order) {
 		return fmt.Sprintf("its instanceID is %q, and the instance is %s", id, one.ID), id == one.ID
 	})
 	v.OK(v.t, "deleting a CloudInstance", objects.Delete(v.ctx, o.name, metav1.DeleteOptions{}))
-	gone := fmt.Sprintf("when the CloudInstance %s in another namespace is deleted, its instance ends, and then it is gone", o.name)
+	gone := fmt.Sprintf("when the CloudInstance %s in another namespace is deleted, "+
+		"its instance ends, and then it is gone", o.name)
 	v.until(gone, longPatience, func() (string, bool) {
-		_, err := objects.Get(v.ctx, o.name, metav1.GetOptions{}) // the object first: if it is gone, its instance must have ended
+		// The object first: if it is gone, its instance must have ended.
+		_, err := objects.Get(v.ctx, o.name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			v.OK(v.t, "reading a CloudInstance", err)
 		}
@@ -104,10 +111,11 @@ func (v visit) forceDeleted() {
 		seconds = append(seconds, v.createWanted(o.name))
 	}
 	for i, o := range seconds {
-		v.until("a CloudInstance with the name of an earlier one has a condition, or an instance", longPatience, func() (string, bool) {
-			now, exists := v.find(o)
-			return "it has neither", exists && conditionOf(now) != nil || len(v.instances(o)) > 0
-		})
+		v.until("a CloudInstance with the name of an earlier one has a condition, or an instance", longPatience,
+			func() (string, bool) {
+				now, exists := v.find(o)
+				return "it has neither", exists && conditionOf(now) != nil || len(v.instances(o)) > 0
+			})
 		v.Settle(v.ctx, v.t)
 		now, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -115,7 +123,8 @@ func (v visit) forceDeleted() {
 		}
 		gone := err != nil || now.GetLabels()[ownerTag] == o.uid
 		if running := v.running(firsts[i]); kept[i] && gone && len(running) > 0 {
-			v.fail(fmt.Sprintf("the Workspace of an earlier %s, which a user removed by force, exists until its instance has ended", o.name),
+			v.fail(fmt.Sprintf("the Workspace of an earlier %s, which a user removed by force, "+
+				"exists until its instance has ended", o.name),
 				fmt.Sprintf("the Workspace is gone, and %s still runs: nothing names it any more", running[0].ID))
 		}
 	}
@@ -127,7 +136,8 @@ func (v visit) forceDeleted() {
 		if now, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{}); err == nil && now.GetLabels()[ownerTag] == o.uid {
 			v.OK(v.t, "removing a Workspace by force", remove(v.ctx, v.notes, o.name))
 		}
-		expected := fmt.Sprintf("another CloudInstance %s gets an instance of its own when the Workspace of the earlier one is gone", o.name)
+		expected := fmt.Sprintf("another CloudInstance %s gets an instance of its own "+
+			"when the Workspace of the earlier one is gone", o.name)
 		v.hasOne(expected, longPatience, seconds[i], 1)
 	}
 }
@@ -139,7 +149,12 @@ func (v visit) nonceOfAnother() {
 	v.Settle(v.ctx, v.t)
 	v.began = time.Now()
 	mark := v.Audit.Now()
-	v.arm(faults.Fault{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: answerTakes}})
+	v.arm(faults.Fault{
+		Kind:    faults.Slow,
+		Class:   faults.Read,
+		Service: faults.API,
+		For:     metav1.Duration{Duration: answerTakes},
+	})
 	o := v.createWanted("cypress")
 	looked := v.OperatorRequests().And(audit.On(workspaces.Group, workspaces.Resource)).And(func(e audit.Event) bool {
 		return e.Name == o.name || e.Verb == "create"
@@ -164,7 +179,8 @@ func (v visit) nonceOfAnother() {
 	v.disarm()
 	one := v.hasOne("cypress gets one instance, although another process has created its Workspace", longPatience, o, 1)
 	if err == nil {
-		const expected = "each launch has the nonce as its token that is stored in the Workspace, which another process has created"
+		const expected = "each launch has the nonce as its token that is stored in the Workspace, " +
+			"which another process has created"
 		for _, attempt := range launches(v.log()) {
 			if token, is := hasToken(attempt, nonce); !is {
 				v.fail(expected, fmt.Sprintf("the nonce is %s, and a launch had the token %s", nonce, token))

@@ -29,9 +29,13 @@ func oldNews() e2etypes.Feature {
 // sawOldNews reports whether a restarted operator has had enough time with the old state of an object.
 func (v visit) sawOldNews(o order, started time.Time) bool {
 	v.t.Helper()
-	log := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || e.Time.Before(started) })
+	log := slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
+		return e.Service != faults.API || e.Time.Before(started)
+	})
 	busy := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Name == o.name })
-	listed := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Verb == "list" && e.Resource == resource.Resource })
+	listed := slices.IndexFunc(log, func(e faults.Entry) bool {
+		return e.Verb == "list" && e.Resource == resource.Resource
+	})
 	return busy >= 0 && time.Since(log[busy].Time) > oldNewsFor || listed >= 0 && time.Since(log[listed].Time) > listBehind
 }
 
@@ -59,7 +63,9 @@ func oldList(v visit) {
 	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
 	fresh := v.createWanted("whitebeam")
 	v.until("the operator writes for whitebeam, which the API server refuses", longPatience, func() (string, bool) {
-		return "it does not", slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Injected && e.Name == fresh.name })
+		return "it does not", slices.ContainsFunc(v.log(), func(e faults.Entry) bool {
+			return e.Injected && e.Name == fresh.name
+		})
 	})
 	before, err := v.objects.List(v.ctx, metav1.ListOptions{})
 	v.OK(v.t, "listing the CloudInstances", err)
@@ -72,7 +78,8 @@ func oldList(v visit) {
 	v.hold(fresh)
 	v.disappears("when willow is deleted, its instance ends, and it disappears", longPatience, o)
 	v.disappears("when weigela is deleted, its instance ends, and it disappears", longPatience, again)
-	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, but not another controller's", longPatience,
+	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, "+
+		"but not another controller's", longPatience,
 		func() (string, bool) {
 			now, exists := v.find(dying)
 			if !exists {

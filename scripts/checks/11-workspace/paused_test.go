@@ -55,6 +55,7 @@ func paused() e2etypes.Feature {
 			v.fail(stays, fmt.Sprintf("it is there: %t; %s", exists, v.launchedInstances(o)))
 		}
 		v.change(o, `{"spec":{"paused":false}}`)
-		v.disappears("when teak, which was deleted, is not paused any more, its instance ends, and it disappears", longPatience, o)
+		v.disappears("when teak, which was deleted, is not paused any more, its instance ends, and it disappears",
+			longPatience, o)
 	})
 }

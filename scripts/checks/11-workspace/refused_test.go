@@ -78,7 +78,8 @@ func (v visit) reportErrors(requests string, all ...order) {
 	v.t.Helper()
 	fails := "while the API server answers " + requests + " with an error, since the webhook " + down + " is down, "
 	for _, o := range all {
-		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s", fails, o.name, cloudDown)
+		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s",
+			fails, o.name, cloudDown)
 		v.until(expected, patience, func() (string, bool) {
 			now, exists := v.find(o)
 			if !exists {
@@ -96,7 +97,9 @@ func (v visit) reportErrors(requests string, all ...order) {
 
 // webhookDown registers a webhook that does not answer for writes of a resource, and returns when the API server calls
 // it: then the probe, which is such a write, fails. end removes the webhook at its first call.
-func (v visit) webhookDown(refused string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
+func (v visit) webhookDown(refused string, probe func(context.Context) error,
+	operations ...admissionv1.OperationType,
+) (end func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
@@ -121,16 +124,17 @@ func (v visit) webhookDown(refused string, probe func(context.Context) error, op
 	end = sync.OnceFunc(func() { _ = all.Delete(context.WithoutCancel(v.ctx), created.Name, metav1.DeleteOptions{}) })
 	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
 	defer cancel()
-	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down", func(ctx context.Context) (string, error) {
-		err := probe(ctx)
-		switch {
-		case err == nil:
-			return "it accepts " + refused, nil
-		case apierrors.IsInternalError(err):
-			return "", nil
-		}
-		return "", fmt.Errorf("asking whether %s are accepted: %w", refused, err)
-	})
+	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down",
+		func(ctx context.Context) (string, error) {
+			err := probe(ctx)
+			switch {
+			case err == nil:
+				return "it accepts " + refused, nil
+			case apierrors.IsInternalError(err):
+				return "", nil
+			}
+			return "", fmt.Errorf("asking whether %s are accepted: %w", refused, err)
+		})
 	if err != nil {
 		end()
 		v.OK(v.t, "registering a webhook that is down", err)

@@ -83,12 +83,14 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	r := &region{
-		objects:  client.Resource(resource).Namespace(namespace),
-		notes:    client.Resource(workspaces).Namespace(namespace),
-		cloud:    cloud.NewClient(suite.Services[cloud.Service]),
-		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
-		changed:  make(chan struct{}),
-		reasons:  map[string][]string{}, messages: map[string][]string{}, reported: map[string][]string{},
+		objects: client.Resource(resource).Namespace(namespace),
+		notes:   client.Resource(workspaces).Namespace(namespace),
+		cloud:   cloud.NewClient(suite.Services[cloud.Service]),
+		informer: dynamicinformer.NewFilteredDynamicInformer(
+			client, resource, namespace, 0, cache.Indexers{}, nil,
+		).Informer(),
+		changed: make(chan struct{}),
+		reasons: map[string][]string{}, messages: map[string][]string{}, reported: map[string][]string{},
 		client: client,
 	}
 	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -102,7 +104,8 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(syncing.Done(), r.informer.HasSynced) {
-		return nil, fmt.Errorf("watching CloudInstances: the API server has not listed them within %s: does it serve %s?", syncTimeout, resource)
+		return nil, fmt.Errorf("watching CloudInstances: the API server has not listed them within %s: does it serve %s?",
+			syncTimeout, resource)
 	}
 	return r, r.cloud.Set(ctx, defaultSettings())
 }
@@ -201,7 +204,8 @@ func (r *region) empty(ctx context.Context) error {
 func remove(ctx context.Context, client dynamic.ResourceInterface, name string) error {
 	err := client.Delete(ctx, name, metav1.DeleteOptions{})
 	if err == nil {
-		_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err = client.Patch(ctx, name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing %s: %w", name, err)

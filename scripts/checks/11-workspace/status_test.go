@@ -21,7 +21,8 @@ func statusNoInput() e2etypes.Feature {
 		unharmed := func(expected string) {
 			v.t.Helper()
 			if len(v.running(theirs)) != 1 {
-				v.fail(expected, fmt.Sprintf("the operator has ended the instance %s of another owner, which was only in the status", decoy.ID))
+				v.fail(expected,
+					fmt.Sprintf("the operator has ended the instance %s of another owner, which was only in the status", decoy.ID))
 			}
 		}
 		v.bootsAtOnce()
@@ -48,11 +49,14 @@ func statusNoInput() e2etypes.Feature {
 		fresh := v.createWanted("mangrove")
 		v.change(fresh, lie, "status")
 		v.start()
-		const unread = "when another user writes an instance into the status of mangrove before the operator has seen it, one is launched for it"
+		const unread = "when another user writes an instance into the status of mangrove before the operator has seen it, " +
+			"one is launched for it"
 		v.statusShows(unread, longPatience, fresh, v.hasOne(unread, longPatience, fresh, 1))
 		v.ready(unread, longPatience, fresh, metav1.ConditionTrue)
-		v.ready("when the spec of mulberry is changed and changed back while the operator is down", longPatience, same, metav1.ConditionTrue)
-		const lost = "when the status of medlar is lost while the operator is down, nothing is launched, and the status is written again"
+		v.ready("when the spec of mulberry is changed and changed back while the operator is down",
+			longPatience, same, metav1.ConditionTrue)
+		const lost = "when the status of medlar is lost while the operator is down, " +
+			"nothing is launched, and the status is written again"
 		v.statusShows(lost, longPatience, other, two)
 		v.atMost(lost, other, 1)
 		const deleted = "when maple is deleted while the operator is down, its own instance ends, whatever the status says"
@@ -71,7 +75,8 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 		"state":      `{"status":{"state":"terminated"}}`,
 	} {
 		v.change(o, lie, "status")
-		v.statusShows(fmt.Sprintf("when another user writes the field %s of the status, the operator corrects it", what), longPatience, o, one)
+		v.statusShows(fmt.Sprintf("when another user writes the field %s of the status, the operator corrects it", what),
+			longPatience, o, one)
 	}
 	for what, change := range map[string]func(*metav1.Condition){
 		"status":             func(c *metav1.Condition) { c.Status = metav1.ConditionFalse },
@@ -82,7 +87,8 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 		wrong := right
 		change(&wrong)
 		v.writeCondition(o, wrong)
-		expected := fmt.Sprintf("when another user writes the field %s of the condition Ready, the operator corrects it", what)
+		expected := fmt.Sprintf("when another user writes the field %s of the condition Ready, "+
+			"the operator corrects it", what)
 		v.until(expected, longPatience, func() (string, bool) {
 			now, exists := v.find(o)
 			if !exists {
@@ -94,7 +100,8 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 			}
 			return fmt.Sprintf("Ready of %s is %s (%s: %s), with observedGeneration %d",
 					o.name, c.Status, c.Reason, c.Message, c.ObservedGeneration),
-				c.Status == right.Status && c.Reason == right.Reason && c.Message == right.Message && c.ObservedGeneration == right.ObservedGeneration
+				c.Status == right.Status && c.Reason == right.Reason &&
+					c.Message == right.Message && c.ObservedGeneration == right.ObservedGeneration
 		})
 	}
 }
@@ -113,7 +120,8 @@ func (v visit) pausedCorrects() {
 	spec := v.wanted("myrtle")
 	spec["paused"] = true
 	o := v.create("myrtle", spec)
-	const expected = "when another user writes or deletes the condition Ready of myrtle, which is paused, the operator corrects it"
+	const expected = "when another user writes or deletes the condition Ready of myrtle, " +
+		"which is paused, the operator corrects it"
 	const lie = "AnotherReason"
 	corrected := func() {
 		v.t.Helper()
@@ -126,7 +134,8 @@ func (v visit) pausedCorrects() {
 			if c == nil {
 				return "myrtle has no condition Ready", false
 			}
-			return fmt.Sprintf("Ready of myrtle is %s (%s: %s), with observedGeneration %d", c.Status, c.Reason, c.Message, c.ObservedGeneration),
+			return fmt.Sprintf("Ready of myrtle is %s (%s: %s), with observedGeneration %d",
+					c.Status, c.Reason, c.Message, c.ObservedGeneration),
 				c.Reason != lie && c.ObservedGeneration == now.GetGeneration()
 		})
 	}

@@ -56,10 +56,11 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	v.Poll(v.ctx, pollInterval, v.NewWait(patience, max(usualDeadline, 2*patience)), v.nextChange, look, func(observed string) {
-		v.t.Helper()
-		v.fail(expected, observed)
-	})
+	v.Poll(v.ctx, pollInterval, v.NewWait(patience, max(usualDeadline, 2*patience)), v.nextChange, look,
+		func(observed string) {
+			v.t.Helper()
+			v.fail(expected, observed)
+		})
 }
 
 // log returns all requests of the operator since the check began.
@@ -145,7 +146,8 @@ func (v visit) runs(name string) order {
 // state.
 func (v visit) change(o order, patch string, subresources ...string) {
 	v.t.Helper()
-	changed, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	changed, err := v.objects.Patch(v.ctx, o.name,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
 	v.OK(v.t, "changing the CloudInstance "+o.name, err)
 	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
 	defer cancel()
@@ -307,7 +309,8 @@ func (v visit) statusShows(expected string, patience time.Duration, o order, one
 	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running",
 		expected, o.name, one.ID), patience, func() (string, bool) {
 		id, state := v.statusOf(o)
-		return fmt.Sprintf("the status of %s says instanceID %q and state %q", o.name, id, state), id == one.ID && state == string(cloud.Running)
+		return fmt.Sprintf("the status of %s says instanceID %q and state %q", o.name, id, state),
+			id == one.ID && state == string(cloud.Running)
 	})
 }
 
@@ -327,7 +330,8 @@ func (v visit) disappearsWhile(expected string, patience time.Duration, o order,
 		running := v.running(o)
 		switch {
 		case !exists && len(running) > 0:
-			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.launchedInstances(o)))
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s",
+				o.name, running[0].ID, v.launchedInstances(o)))
 		case len(running) > 0:
 			return fmt.Sprintf("%s still runs", running[0].ID), false
 		}
@@ -340,7 +344,8 @@ func (v visit) disappearsWhile(expected string, patience time.Duration, o order,
 // it, which a finalizer of the operator would prevent forever.
 func (v visit) awaitWorkspaceGone(o order) {
 	v.t.Helper()
-	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, or the CloudInstance is its owner and nothing holds it", o.name), patience,
+	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, "+
+		"or the CloudInstance is its owner and nothing holds it", o.name), patience,
 		func() (string, bool) {
 			object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
