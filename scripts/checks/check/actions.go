@@ -31,7 +31,8 @@ func spoils(e audit.Event) bool {
 // persists matches the writes by which an operator can prevent an object from being deleted. Writes of its status are
 // not among them.
 func persists(e audit.Event) bool {
-	return audit.Writes(e) && e.Code < http.StatusMultipleChoices && e.Subresource == "" && (e.Verb == "update" || e.Verb == "patch")
+	return audit.Writes(e) && e.Code < http.StatusMultipleChoices &&
+		e.Subresource == "" && (e.Verb == "update" || e.Verb == "patch")
 }
 
 // operatorFailure returns the failure of an operator whose writes are the reason for err, an error in our own work.
@@ -44,7 +45,8 @@ func (s *Suite) operatorFailure(err error, since, trying audit.Mark) *Failure {
 		return nil
 	}
 	return &Failure{
-		Expected: "the operator leaves kinds and webhooks alone, creates nothing that no object asks for, and lets deleted objects go",
+		Expected: "the operator leaves kinds and webhooks alone, creates nothing that no object asks for, " +
+			"and lets deleted objects go",
 		Observed: fmt.Sprintf("the cluster can't be brought back to how it was: %v", err),
 		Evidence: summary(done),
 	}

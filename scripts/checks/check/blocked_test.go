@@ -40,7 +40,11 @@ func TestBlocked(t *testing.T) {
 			"skipped: it needs once, which was skipped",
 		},
 		{"one has not run", "once", nil, "skipped: it needs flips, which has not run"},
-		{"an unknown status", "once", map[string]report.Status{"flips": "fine"}, "skipped: it needs flips, which has not run"},
+		{
+			"an unknown status", "once",
+			map[string]report.Status{"flips": "fine"},
+			"skipped: it needs flips, which has not run",
+		},
 		{"others do not matter", "once", map[string]report.Status{"flips": report.Passed, "cold-pan": report.Failed}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,7 +62,8 @@ func TestBlocked(t *testing.T) {
 	if got := blocked(lab, "served", nil); got != "" {
 		t.Errorf("a precondition is blocked by %q", got)
 	}
-	if got := blocked(lab, "flips", map[string]report.Status{"served": report.Failed}); got != "skipped: it needs served, which failed" {
+	if got := blocked(lab, "flips", map[string]report.Status{"served": report.Failed}); got !=
+		"skipped: it needs served, which failed" {
 		t.Errorf("without the precondition, flips is blocked by %q", got)
 	}
 }
@@ -67,7 +72,12 @@ func TestBlocked(t *testing.T) {
 func TestMayExplain(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Checks: []manifest.Check{{ID: "once"}, {ID: "cold-pan", Causes: []string{"once"}}}}
-	for status, want := range map[report.Status]bool{report.Failed: true, report.Passed: false, report.Skipped: false, "": false} {
+	for status, want := range map[report.Status]bool{
+		report.Failed:  true,
+		report.Passed:  false,
+		report.Skipped: false,
+		"":             false,
+	} {
 		if got := mayExplain(lab, "once", map[string]report.Status{"cold-pan": status}); got != want {
 			t.Errorf("mayExplain() after cold-pan with the status %q = %t, want %t", status, got, want)
 		}

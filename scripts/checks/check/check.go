@@ -170,7 +170,9 @@ type Look func() (observed string, ok bool)
 
 // Eventually waits until the cluster is as expected, and looks again whenever changed is closed. The check fails if the
 // operator has been idle for a while, because nothing more will happen then: see Wait.
-func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
+func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{},
+	look Look,
+) {
 	t.Helper()
 	c.EventuallyWithin(ctx, t, expected, patience, changed, look)
 }

@@ -18,8 +18,8 @@ import (
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	r := g.run("verdicts", "passes", "fails", "needs-it<fails", "and-that<needs-it", "empty", "skips", "untried", "half", "errs", "fatal",
-		"teardown", "restores", "last<passes")
+	r := g.run("verdicts", "passes", "fails", "needs-it<fails", "and-that<needs-it", "empty", "skips", "untried",
+		"half", "errs", "fatal", "teardown", "restores", "last<passes")
 	for _, want := range []protocol.Event{
 		{Check: "passes", Status: "passed"},
 		{Check: "fails", Status: "failed", Expected: "it is right", Observed: "it is wrong"},
@@ -31,7 +31,12 @@ func TestVerdicts(t *testing.T) {
 		{Check: "half", Status: "failed", Expected: "the title of half", Observed: "the check ended without a verdict"},
 		{Check: "errs", Status: "failed", Expected: "the title of errs", Observed: "the check ended without a verdict"},
 		{Check: "fatal", Status: "failed", Expected: "the title of fatal", Observed: "the check ended without a verdict"},
-		{Check: "teardown", Status: "failed", Expected: "the title of teardown", Observed: "the check ended without a verdict"},
+		{
+			Check:    "teardown",
+			Status:   "failed",
+			Expected: "the title of teardown",
+			Observed: "the check ended without a verdict",
+		},
 		{Check: "restores", Status: "failed", Expected: "it is right", Observed: "it is wrong"},
 		{Check: "last", Status: "passed"},
 	} {
@@ -120,7 +125,9 @@ func TestFirstCheckRunsFirst(t *testing.T) {
 			got = append(got, event.Check+" "+event.Status)
 		}
 	}
-	if want := []string{"passes passed", "last passed", "fails failed", "needs-it skipped", "untried skipped"}; !slices.Equal(got, want) {
+	if want := []string{
+		"passes passed", "last passed", "fails failed", "needs-it skipped", "untried skipped",
+	}; !slices.Equal(got, want) {
 		t.Errorf("order of the checks' ends = %q, want %q", got, want)
 	}
 }
@@ -156,14 +163,17 @@ func TestEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.stop = func() error {
-		return errors.Join(g.audited("somebody", "delete", 1), g.audited(operator, "watch", 1), g.audited(operator, "update", 10))
+		return errors.Join(g.audited("somebody", "delete", 1),
+			g.audited(operator, "watch", 1), g.audited(operator, "update", 10))
 	}
 	if got := g.run("evidence", "earlier").ended("earlier").Evidence; len(got) != 3 ||
 		!strings.HasSuffix(got[0], " update icecreams sundae-1 → 200 OK") {
 		t.Errorf("evidence of a check with an earlier begin = %q", got)
 	}
 	r := g.run("evidence", "silent", "busy", "own", "request")
-	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{"the operator has sent no request since this check began"}) {
+	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{
+		"the operator has sent no request since this check began",
+	}) {
 		t.Errorf("evidence of a silent operator = %q", got)
 	}
 	// An aggregated API server need not send requests itself. The grader knows its log.
@@ -173,7 +183,8 @@ func TestEvidence(t *testing.T) {
 	}
 	g.aggregated = false
 	got := r.ended("busy").Evidence
-	if len(got) != 9 || got[0] != "(earlier requests: 2)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
+	if len(got) != 9 || got[0] != "(earlier requests: 2)" ||
+		!strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
 		t.Errorf("evidence of an operator with ten requests = %q", got)
 	}
 	// Evidence prefers the objects that are named in only one of the two sentences, or else those in both.
@@ -183,7 +194,9 @@ func TestEvidence(t *testing.T) {
 	}{
 		"one":     {"(other requests: 2)", " update icecreams sundae-2 → 200 OK", 9},
 		"missing": {"(other requests: 2)", " update icecreams sundae-1 → 200 OK", 9},
-		"unasked": {"the operator has sent no request about sundae-11 or sundae-12 since this check began", "(earlier requests: 2)", 10},
+		"unasked": {
+			"the operator has sent no request about sundae-11 or sundae-12 since this check began", "(earlier requests: 2)", 10,
+		},
 	} {
 		g := newGrader(t)
 		g.stop = func() error {
@@ -240,11 +253,14 @@ func TestGraderStopsAndStartsOperator(t *testing.T) {
 	if got := g.run("operator", "operator").ended("operator"); got.Observed != "<nil>" {
 		t.Errorf("the requests to the grader failed: %s", got.Observed)
 	}
-	if want := []string{"POST /operator/stop", "POST /operator/start", "POST /operator/kill"}; !slices.Equal(g.asked, want) {
+	if want := []string{
+		"POST /operator/stop", "POST /operator/start", "POST /operator/kill",
+	}; !slices.Equal(g.asked, want) {
 		t.Errorf("the grader received %q, want %q", g.asked, want)
 	}
 	g.stop = func() error { return errors.New("it does not end") }
-	if got := g.run("operator", "operator").ended("operator"); got.Observed != "asking the grader for /operator/stop: it does not end" {
+	if got := g.run("operator", "operator").ended("operator"); got.Observed !=
+		"asking the grader for /operator/stop: it does not end" {
 		t.Errorf("after a refusal of the grader, error = %s", got.Observed)
 	}
 	var none check.Operator
@@ -261,7 +277,8 @@ func TestStopQuietlyWaitsForAuditLog(t *testing.T) {
 		t.Errorf("event = %+v", got)
 	}
 	g.stop = func() error { return errors.New("it does not end") }
-	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "failed" || !strings.Contains(got.Observed, "it does not end") {
+	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "failed" ||
+		!strings.Contains(got.Observed, "it does not end") {
 		t.Errorf("with an operator that can't be stopped, event = %+v", got)
 	}
 }

@@ -36,7 +36,8 @@ func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	var chosen []string
 	named := func(line Line) bool { return slices.Contains(about, line.Object) }
 	if len(about) > 0 && !slices.ContainsFunc(requests, named) && !c.Lab.Aggregated {
-		chosen = append(chosen, fmt.Sprintf("the operator has sent no request about %s since this check began", english.WordSeries(about, "or")))
+		chosen = append(chosen, fmt.Sprintf("the operator has sent no request about %s since this check began",
+			english.WordSeries(about, "or")))
 	}
 	room := evidenceLines
 	take := map[int]bool{}
@@ -104,7 +105,9 @@ func (c *Check) requests(expected, observed string) []string {
 	if c.schedule != nil {
 		entries := c.faultLog()
 		lines := []string{fmt.Sprintf("what went wrong: %s", c.schedule)}
-		if !slices.ContainsFunc(entries, func(e faults.Entry) bool { return e.Service != faults.Check && e.Service != faults.Operator }) {
+		if !slices.ContainsFunc(entries, func(e faults.Entry) bool {
+			return e.Service != faults.Check && e.Service != faults.Operator
+		}) {
 			lines = append(lines, silence...)
 		}
 		return append(lines, c.Evidence(c.Lines(entries), expected, observed)...)

@@ -150,7 +150,9 @@ func (f Faults) armedAt(at time.Time) bool {
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return slices.ContainsFunc(f.armed, func(s span) bool { return !at.Before(s.from) && (s.to.IsZero() || at.Before(s.to)) })
+	return slices.ContainsFunc(f.armed, func(s span) bool {
+		return !at.Before(s.from) && (s.to.IsZero() || at.Before(s.to))
+	})
 }
 
 // Log returns all requests of the operator since the run began, with the faults that were injected.

@@ -31,7 +31,9 @@ func (s *Suite) history(entries []faults.Entry) history {
 			all = append(all, moment{Entry: entry, faulty: s.Faults.armedAt(entry.Time)})
 		}
 	}
-	for _, e := range s.Audit.Since(0, audit.Match(audit.Writes).And(func(e audit.Event) bool { return e.UserAgent == userAgent })) {
+	for _, e := range s.Audit.Since(0, audit.Match(audit.Writes).And(func(e audit.Event) bool {
+		return e.UserAgent == userAgent
+	})) {
 		all = append(all, moment{
 			Entry:  faults.Entry{Time: e.Time, Service: faults.Check, Write: true, Code: e.Code},
 			faulty: s.Faults.armedAt(e.Time),

@@ -17,8 +17,13 @@ var epoch = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)
 // after returns a request so many milliseconds after the epoch.
 func after(milliseconds int, service, verb, resource, name string, code int) moment {
 	return moment{Entry: faults.Entry{
-		Time: epoch.Add(time.Duration(milliseconds) * time.Millisecond), Service: service, Verb: verb, Resource: resource, Name: name,
-		Code: code, Write: verb != "get" && verb != "list",
+		Time:     epoch.Add(time.Duration(milliseconds) * time.Millisecond),
+		Service:  service,
+		Verb:     verb,
+		Resource: resource,
+		Name:     name,
+		Code:     code,
+		Write:    verb != "get" && verb != "list",
 	}}
 }
 
@@ -36,14 +41,22 @@ func TestSlowness(t *testing.T) {
 		want    int // milliseconds
 	}{
 		{"of an unknown operator", nil, 0},
-		{"is the silence before a write", history{create, after(300, faults.API, "update", "icecreams/status", "sundae", 200)}, 300},
+		{
+			"is the silence before a write",
+			history{create, after(300, faults.API, "update", "icecreams/status", "sundae", 200)},
+			300,
+		},
 		{"is the longest one", history{
 			create, after(300, faults.API, "update", "icecreams/status", "sundae", 200),
 			after(900, faults.API, "delete", "icecreams", "sundae", 200),
 		}, 600},
 		{"is not the silence before a read", history{create, after(5000, faults.API, "list", "icecreams", "", 200)}, 0},
 		{"is not what a check waited", history{create, after(5000, faults.Check, "patch", "icecreams", "sundae", 200)}, 0},
-		{"is not the silence before what failed", history{create, after(5000, faults.API, "update", "icecreams/status", "sundae", 403)}, 0},
+		{
+			"is not the silence before what failed",
+			history{create, after(5000, faults.API, "update", "icecreams/status", "sundae", 403)},
+			0,
+		},
 		{"is not what faults took", history{
 			during(true, create), during(true, after(5000, faults.API, "update", "icecreams/status", "sundae", 200)),
 		}, 0},
@@ -52,7 +65,8 @@ func TestSlowness(t *testing.T) {
 		}, 0},
 		{"is not what the first write after a start took", history{
 			create, after(0, faults.Operator, "started", "", "", 0), after(100, faults.API, "list", "icecreams", "", 200),
-			after(400, faults.API, "update", "icecreams/status", "sundae", 200), after(500, faults.API, "delete", "icecreams", "sundae", 200),
+			after(400, faults.API, "update", "icecreams/status", "sundae", 200),
+			after(500, faults.API, "delete", "icecreams", "sundae", 200),
 		}, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -73,7 +87,11 @@ func TestSetback(t *testing.T) {
 		want     int // milliseconds
 		overcome int // milliseconds
 	}{
-		{"of an operator without faults", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never, never},
+		{
+			"of an operator without faults",
+			history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)},
+			never, never,
+		},
 		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100, never},
 		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100, never},
 		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never, never},
@@ -88,20 +106,39 @@ func TestSetback(t *testing.T) {
 			100, never,
 		},
 		{"is an answer that never came", history{after(100, faults.API, "list", "icecreams", "", 0)}, 100, never},
-		{"is a test of a JSON patch that fails", history{after(100, faults.API, "patch", "icecreams", "sundae", 422)}, 100, never},
-		{"is no refusal of what is wrong", history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)}, never, never},
-		{"is nothing that the role forbids", history{after(100, faults.API, "delete", "icecreams", "sundae", 403)}, never, never},
+		{
+			"is a test of a JSON patch that fails",
+			history{after(100, faults.API, "patch", "icecreams", "sundae", 422)},
+			100, never,
+		},
+		{
+			"is no refusal of what is wrong",
+			history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)},
+			never, never,
+		},
+		{
+			"is nothing that the role forbids",
+			history{after(100, faults.API, "delete", "icecreams", "sundae", 403)},
+			never, never,
+		},
 		{"is over when the same has succeeded", history{
-			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "update", "icecreams/status", "sundae", 200),
+			after(100, faults.API, "patch", "icecreams", "sundae", 409),
+			after(200, faults.API, "update", "icecreams/status", "sundae", 200),
 		}, never, 200},
 		{"is over when the object is gone", history{
-			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "patch", "icecreams", "sundae", 404),
+			after(100, faults.API, "patch", "icecreams", "sundae", 409),
+			after(200, faults.API, "patch", "icecreams", "sundae", 404),
 		}, never, 200},
 		{"is not over when something else has", history{
-			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "patch", "icecreams", "split", 200),
+			after(100, faults.API, "patch", "icecreams", "sundae", 409),
+			after(200, faults.API, "patch", "icecreams", "split", 200),
 		}, 100, never},
 		{"is none that a check met", history{after(100, faults.Check, "create", "icecreams", "sundae", 409)}, never, never},
-		{"is none of an earlier check", history{after(-100, faults.API, "update", "icecreams/status", "sundae", 409)}, never, never},
+		{
+			"is none of an earlier check",
+			history{after(-100, faults.API, "update", "icecreams/status", "sundae", 409)},
+			never, never,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -132,8 +169,16 @@ func TestStarting(t *testing.T) {
 		{"unknown", nil, false},
 		{"started", []faults.Entry{note("started")}, true},
 		{"lists", []faults.Entry{note("started"), request("list", "icecreams")}, false},
-		{"waits for its Lease", []faults.Entry{note("started"), request("update", "leases"), request("create", "events")}, true},
-		{"started again", []faults.Entry{note("started"), request("watch", "icecreams"), note("stopped"), note("started")}, true},
+		{
+			"waits for its Lease",
+			[]faults.Entry{note("started"), request("update", "leases"), request("create", "events")},
+			true,
+		},
+		{
+			"started again",
+			[]faults.Entry{note("started"), request("watch", "icecreams"), note("stopped"), note("started")},
+			true,
+		},
 		{"stopped", []faults.Entry{note("started"), note("stopped")}, false},
 	} {
 		if got := starting(test.entries); got != test.want {

@@ -29,7 +29,8 @@ const (
 func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Kind, class faults.Class, change func()) {
 	t.Helper()
 	c.Settle(ctx, t)
-	c.OK(t, "arming the faults", c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: kind, Class: class, Service: faults.API}}}))
+	c.OK(t, "arming the faults",
+		c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: kind, Class: class, Service: faults.API}}}))
 	began := time.Now()
 	change()
 	calm := untried
@@ -37,7 +38,9 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 		c.Pause(ctx, t, refusedLook)
 		log, err := c.Faults.Log(ctx)
 		c.OK(t, "reading the log of requests", err)
-		refused := slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected || e.Time.Before(began) })
+		refused := slices.DeleteFunc(log, func(e faults.Entry) bool {
+			return e.Service != faults.API || !e.Injected || e.Time.Before(began)
+		})
 		if tries = Tries(refused); tries > 0 {
 			last, calm = refused[len(refused)-1].Time, refusedCalm
 		}

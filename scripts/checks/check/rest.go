@@ -60,7 +60,8 @@ func (c *Check) Idle(ctx context.Context, t *testing.T) {
 
 func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) {
 	t.Helper()
-	const expected = "once all is right the operator is at rest: it sends no requests, and Reconcile is not called again without a reason"
+	const expected = "once all is right the operator is at rest: it sends no requests, " +
+		"and Reconcile is not called again without a reason"
 	log, err := c.Faults.Log(ctx)
 	c.OK(t, "reading the log of requests", err)
 	slowness := c.slowness(c.history(log))
@@ -75,7 +76,8 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 		before, err := c.Operator.usage(ctx)
 		c.OK(t, "measuring the operator", err)
 		busy := func(after protocol.Usage) bool {
-			return before.Known && after.Known && window >= restWindow && (after.Runs-before.Runs > mostRuns || after.CPU-before.CPU > mostCPU)
+			return before.Known && after.Known &&
+				window >= restWindow && (after.Runs-before.Runs > mostRuns || after.CPU-before.CPU > mostCPU)
 		}
 		whole := true
 		if began.Before(tail) {
@@ -101,7 +103,8 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 			log, err := c.Faults.Log(ctx)
 			c.OK(t, "reading the log of requests", err)
 			log = slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Number == 0 || e.Time.Before(began) })
-			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(log), window), lastLines(log)...)
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(log), window),
+				lastLines(log)...)
 		default:
 			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it is busy without sending a request: "+
 				"within %s its threads ran %d times, for %s in all",
@@ -158,7 +161,8 @@ func (c *Check) busy() []string {
 	if worked < took/2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the operator worked for %s of the %s that this check took: is there a loop without an end?",
+	return []string{fmt.Sprintf("the operator worked for %s of the %s that this check took: "+
+		"is there a loop without an end?",
 		worked.Round(100*time.Millisecond), took.Round(100*time.Millisecond))}
 }
 
@@ -203,7 +207,8 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 			counted = slices.DeleteFunc(counted, func(object string) bool { return e.Objects[object].Count == 0 })
 		}
 		if count > 1 {
-			c.Fail(t, fmt.Sprintf("Reconcile returns no error for %s, of which nothing has to be changed", english.WordSeries(objects, "and")),
+			c.Fail(t, fmt.Sprintf("Reconcile returns no error for %s, "+
+				"of which nothing has to be changed", english.WordSeries(objects, "and")),
 				fmt.Sprintf("it returned the same error %d times, for %s: %s", count, english.WordSeries(counted, "and"), text),
 				"an error is a request to be called again: the work queue does that for ever, later and later")
 		}
@@ -229,8 +234,10 @@ func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64,
 		text = errors[i].Objects[object].Text
 	}
 	c.Fail(t, "Reconcile returns an error only if something went wrong",
-		fmt.Sprintf("the API server refused nothing, and it returned an error for each of %s: %s", english.WordSeries(objects, "and"), text),
-		"an error is a request to be called again, and people are woken up by it: which of your ifs returns one when there is none?")
+		fmt.Sprintf("the API server refused nothing, and it returned an error for each of %s: %s",
+			english.WordSeries(objects, "and"), text),
+		"an error is a request to be called again, and people are woken up by it: "+
+			"which of your ifs returns one when there is none?")
 }
 
 // unnamedErrors is how many errors without a known object may belong to another object.

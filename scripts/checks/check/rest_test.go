@@ -25,7 +25,8 @@ func TestBusyOperatorIsEvidence(t *testing.T) {
 		g.usage = func() protocol.Usage { return protocol.Usage{Known: true, CPU: time.Since(began).Seconds() * share} }
 		got := g.run("patient", "patient").ended("patient").Evidence
 		found := len(got) > 0 &&
-			regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
+			regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).
+				MatchString(got[0])
 		if found != want {
 			t.Errorf("evidence for an operator that works for %g of the time = %q", share, got)
 		}
@@ -81,7 +82,9 @@ func TestAtRest(t *testing.T) {
 			"reads its cache without a pause", func(g *grader) { g.usage = using(2, 0.9) },
 			`^nothing changes, and it is busy without .* for ([5-9]\d\dms|[1-9][.0-9]*s) in all$`,
 		},
-		{"one error", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})} }, ""},
+		{"one error", func(g *grader) {
+			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})}
+		}, ""},
 		{"errors for other objects", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sorbet": 9})}
 		}, ""},
@@ -94,12 +97,17 @@ func TestAtRest(t *testing.T) {
 		{"a cache that is behind", func(g *grader) {
 			conflict := apierrors.NewConflict(schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"},
 				"sundae", errors.New("it has changed")).Error()
-			g.errors = []operatorlog.Error{returned(conflict, map[string]int{"sundae": 3, "split": 1}), {Text: conflict, Count: 6}}
+			g.errors = []operatorlog.Error{
+				returned(conflict, map[string]int{"sundae": 3, "split": 1}),
+				{Text: conflict, Count: 6},
+			}
 		}, ""},
 		{"endless conflicts", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("Operation cannot be fulfilled on icecreams", map[string]int{"sundae": 7})}
 		}, `^it returned the same error 7 times, for sundae: Operation cannot be`},
-		{"a few errors for unknown objects", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
+		{"a few errors for unknown objects", func(g *grader) {
+			g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}}
+		}, ""},
 		{"many errors for unknown objects", func(g *grader) {
 			g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}}
 		}, `^it returned the same error 5 times, for sundae and split: no cone$`},
@@ -139,7 +147,10 @@ func TestErrorsWithoutCause(t *testing.T) {
 		},
 		{
 			"for each another",
-			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1}), returned("no cone for", map[string]int{"split": 1})},
+			[]operatorlog.Error{
+				returned("no cone for", map[string]int{"sundae": 1}),
+				returned("no cone for", map[string]int{"split": 1}),
+			},
 			http.StatusOK,
 			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split",
 		},

@@ -27,7 +27,8 @@ type Needs map[string][]string
 // LeastPrivilege is a check that the operator's role allows nothing beyond the requests of the run, the Needs of the
 // lab and the general rights of operators. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
-	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.inGroup(group))).Feature()
+	return features.New("the role allows no more than is needed").
+		Assess("in the whole run", spares(needs.inGroup(group))).Feature()
 }
 
 // RoleFits is RoleSuffices and LeastPrivilege in one check.
@@ -77,11 +78,14 @@ func spares(may func(audit.Right) bool) types.StepFunc {
 		for _, line := range audit.Describe(spare) {
 			evidence = append(evidence, "take this out of the +kubebuilder:rbac markers: "+line)
 		}
-		observed := fmt.Sprintf("it allows %s, which no request of the whole run needed", strings.Join(audit.Describe(spare), "; "))
+		observed := fmt.Sprintf("it allows %s, which no request of the whole run needed",
+			strings.Join(audit.Describe(spare), "; "))
 		if slices.ContainsFunc(spare, audit.Right.Wildcard) {
-			observed = fmt.Sprintf("it allows %s: a * also allows what does not exist yet", strings.Join(audit.Describe(spare), "; "))
+			observed = fmt.Sprintf("it allows %s: a * also allows what does not exist yet",
+				strings.Join(audit.Describe(spare), "; "))
 		}
-		c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows what the operator needs, and nothing else", observed, evidence...)
+		c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows what the operator needs, and nothing else",
+			observed, evidence...)
 	})
 }
 

@@ -23,7 +23,12 @@ func TestSendTruncatesEvents(t *testing.T) {
 	s := &Suite{events: json.NewEncoder(&sent)}
 	for _, event := range []protocol.Event{
 		{
-			Check: "a", Status: "failed", Expected: long, Observed: long, Reason: long, Evidence: slices.Repeat([]string{long}, 100),
+			Check:        "a",
+			Status:       "failed",
+			Expected:     long,
+			Observed:     long,
+			Reason:       long,
+			Evidence:     slices.Repeat([]string{long}, 100),
 			Measurements: []report.Measurement{{Name: "share", Value: math.NaN()}, {Name: "count", Value: 3}},
 		},
 		{Note: &protocol.Note{What: long}},

@@ -176,7 +176,9 @@ func (s *Suite) preconditions(ctx context.Context, t *testing.T, features Featur
 	}
 }
 
-func (s *Suite) check(ctx context.Context, t *testing.T, listed manifest.Check, features Features, cleanUp func(context.Context) error) {
+func (s *Suite) check(ctx context.Context, t *testing.T, listed manifest.Check, features Features,
+	cleanUp func(context.Context) error,
+) {
 	t.Helper()
 	feature, ok := features[listed.ID]
 	if !ok {
@@ -259,7 +261,9 @@ func open(ctx context.Context, file string) (*Suite, error) {
 }
 
 // run runs one check, cleans up after it, and reports to the grader.
-func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature, cleanUp func(context.Context) error) {
+func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature,
+	cleanUp func(context.Context) error,
+) {
 	t.Helper()
 	reason := blocked(s.Lab, listed.ID, s.statuses)
 	if listed.Extension && s.NotExtended != "" {
@@ -301,7 +305,8 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 			if check.failure == nil {
 				check.failure = &Failure{Expected: listed.Title, Observed: "the check ended without a verdict"}
 			}
-			event.Expected, event.Observed, event.Evidence = check.failure.Expected, check.failure.Observed, check.failure.Evidence
+			event.Expected, event.Observed, event.Evidence =
+				check.failure.Expected, check.failure.Observed, check.failure.Evidence
 			if check.notStarted {
 				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, "+
 					"so nothing was waited for longer than %s", listed.Step, notStartedPatience)}, event.Evidence...)
@@ -359,8 +364,10 @@ func (s *Suite) bypassed(since audit.Mark) *Failure {
 		return nil
 	}
 	return &Failure{
-		Expected: "the operator talks to the API server at the address in its kubeconfig, where conflicts and lost answers are tried",
-		Observed: fmt.Sprintf("%d requests of the operator, or of accounts that it has made, reached the API server by another way", len(around)),
+		Expected: "the operator talks to the API server at the address in its kubeconfig, " +
+			"where conflicts and lost answers are tried",
+		Observed: fmt.Sprintf("%d requests of the operator, or of accounts that it has made, "+
+			"reached the API server by another way", len(around)),
 		Evidence: lastLines(around),
 	}
 }
@@ -394,7 +401,8 @@ func (s *Suite) send(event protocol.Event) error {
 // kind and name, as in "Certificate serving-cert is Ready". took is 0 for an event without a duration. A note does not
 // affect the verdict, and Note may be called from any goroutine until the checks have ended.
 func (s *Suite) Note(at time.Time, took time.Duration, what string) {
-	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended needs no notes
+	// A grader that has ended needs no notes.
+	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}})
 }
 
 // OperatorUser returns the API server's name for the operator's account. It is empty in a lab without an operator.

@@ -108,13 +108,17 @@ var suites = map[string]check.Features{
 	})},
 	"patient": {"patient": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
-		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
+		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) {
+			return "the shop is closed", false
+		})
 	})},
 	"long": {
 		"begun": feature(func(context.Context, *testing.T, *check.Check) {}),
 		"long": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 			t.Helper()
-			c.EventuallyWithin(ctx, t, "the shop opens", 10*time.Minute, never, func() (string, bool) { return "the shop is closed", false })
+			c.EventuallyWithin(ctx, t, "the shop opens", 10*time.Minute, never, func() (string, bool) {
+				return "the shop is closed", false
+			})
 		}),
 	},
 	"overcome": {"overcome": feature(func(ctx context.Context, t *testing.T, c *check.Check) {

@@ -72,7 +72,9 @@ func (c *Check) faultLog() []faults.Entry {
 	if err != nil {
 		return nil
 	}
-	for _, e := range c.Audit.Since(c.armed, audit.Match(audit.Writes).And(func(e audit.Event) bool { return e.UserAgent == userAgent })) {
+	for _, e := range c.Audit.Since(c.armed, audit.Match(audit.Writes).And(func(e audit.Event) bool {
+		return e.UserAgent == userAgent
+	})) {
 		log = append(log, faults.Entry{
 			Time: e.Time, Service: faults.Check, Verb: e.Verb, Resource: strings.TrimSuffix(e.Resource+"/"+e.Subresource, "/"),
 			Namespace: e.Namespace, Name: e.Name, Code: e.Code,
@@ -255,6 +257,9 @@ func (s *sweep) conclude(t *testing.T, failed trial) {
 		failed.Timeline[i], _ = names.named(entry)
 	}
 	s.report(t, protocol.Event{
-		Expected: failed.failure.Expected, Observed: failed.failure.Observed, Evidence: failed.failure.Evidence, Trial: &failed.Trial,
+		Expected: failed.failure.Expected,
+		Observed: failed.failure.Observed,
+		Evidence: failed.failure.Evidence,
+		Trial:    &failed.Trial,
 	})
 }

@@ -160,7 +160,9 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 	g := newGrader(t)
 	g.seed = 7
 	r := g.torture("survives", 2)
-	schedules := []string{"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
+	schedules := []string{
+		"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2",
+	}
 	for n := range 2 {
 		schedules = append(schedules, faults.Random(7, n, scenarioWrites, scenarioReads).String())
 	}
@@ -170,14 +172,17 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 		if i == 0 {
 			total = 1 // the good day determines the number
 		}
-		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, total, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, total, schedule))
+		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, total, schedule),
+			fmt.Sprintf("%d of %d [%s] passed", i+1, total, schedule))
 		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
 	}
 	if r.err != nil || !slices.Equal(r.progress(), progress) {
-		t.Errorf("the run ended with %v, and reported\n%s\nwant\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
+		t.Errorf("the run ended with %v, and reported\n%s\nwant\n%s",
+			r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
 	}
 	if !slices.Equal(g.armed, schedules) || !slices.Equal(g.asked, asked) {
-		t.Errorf("after each schedule, faults must be disarmed and the cluster cleaned up: armed %q, requests %q", g.armed, g.asked)
+		t.Errorf("after each schedule, faults must be disarmed and the cluster cleaned up: armed %q, requests %q",
+			g.armed, g.asked)
 	}
 }
 
@@ -186,7 +191,9 @@ func TestTortureEndsAtFirstFailedCrash(t *testing.T) {
 	g := newGrader(t)
 	r := g.torture("falls-to-kill-after", 5)
 	progress := r.progress()
-	want := []string{"5 of 10 [kill-after write 2]", "5 of 10 [kill-after write 2] failed", "5 of 10 [kill-after write 2] final"}
+	want := []string{
+		"5 of 10 [kill-after write 2]", "5 of 10 [kill-after write 2] failed", "5 of 10 [kill-after write 2] final",
+	}
 	if len(progress) != 8+3 || !slices.Equal(progress[8:], want) {
 		t.Fatalf("progress() =\n%s", strings.Join(progress, "\n"))
 	}
@@ -351,7 +358,8 @@ func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 		g.scenes = true
 		progress := g.torture(suite, 0).progress()
 		if len(progress) < 2+len(want) || !slices.Equal(progress[2:2+len(want)], want) {
-			t.Errorf("%s: progress() without faults =\n%s\nwant\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s: progress() without faults =\n%s\nwant\n%s",
+				suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

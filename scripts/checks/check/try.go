@@ -11,7 +11,9 @@ import (
 
 // Try runs a step as if it were its own check, and returns why it failed. Nil: it did not fail. A check that tries
 // several times, to find the smallest example, ends with Fail. After a failed try the check can no longer pass.
-func (c *Check) Try(ctx context.Context, t *testing.T, name string, step func(context.Context, *testing.T, *Check)) *Failure {
+func (c *Check) Try(ctx context.Context, t *testing.T, name string,
+	step func(context.Context, *testing.T, *Check),
+) *Failure {
 	t.Helper()
 	again := &Check{Suite: c.Suite, ID: c.ID, began: c.Audit.Now(), started: time.Now()}
 	again.used, _ = c.Operator.usage(ctx) // as for a check

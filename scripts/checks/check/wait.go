@@ -76,7 +76,8 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 	}
 	setback, overcome := history.setback(w.check.started)
 	limit := max(w.limit, 3*patience)
-	if now.Sub(setback) < setbackPatience || now.Sub(overcome) < patience { // the check may not have seen the result of the success yet
+	// After a success, the check may not have seen its result yet.
+	if now.Sub(setback) < setbackPatience || now.Sub(overcome) < patience {
 		limit = max(limit, setbackLimit)
 	}
 	switch silent := now.Sub(last); {

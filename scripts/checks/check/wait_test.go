@@ -50,7 +50,8 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 			t.Parallel()
 			g := newGrader(t)
 			test.works(g)
-			if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" || got.Seconds < 2*patience.Seconds() {
+			if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" ||
+				got.Seconds < 2*patience.Seconds() {
 				t.Errorf("event = %+v", got)
 			}
 		})
@@ -98,8 +99,10 @@ func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 		t.Errorf("event of a check whose step has begun = %+v", got)
 	}
 	got := run.ended("long")
-	if got.Status != "failed" || got.Observed != "the shop is closed (after 3s, and this step is not begun)" || got.Seconds > 60 ||
-		len(got.Evidence) == 0 || got.Evidence[0] != "each `TODO(lab): 2.` is as it was, so nothing was waited for longer than 3s" {
+	if got.Status != "failed" ||
+		got.Observed != "the shop is closed (after 3s, and this step is not begun)" || got.Seconds > 60 ||
+		len(got.Evidence) == 0 ||
+		got.Evidence[0] != "each `TODO(lab): 2.` is as it was, so nothing was waited for longer than 3s" {
 		t.Errorf("event = %+v", got)
 	}
 }
@@ -120,7 +123,10 @@ func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 			t.Parallel()
 			g := newGrader(t)
 			overcome := time.Now().Add(test.overcome)
-			g.log = []faults.Entry{request(overcome.Add(-time.Millisecond), "update", http.StatusConflict), request(overcome, "list", http.StatusOK)}
+			g.log = []faults.Entry{
+				request(overcome.Add(-time.Millisecond), "update", http.StatusConflict),
+				request(overcome, "list", http.StatusOK),
+			}
 			g.auditEvery(patience/6, operator, "update")
 			if got := g.run("overcome", "overcome").ended("overcome"); got.Status != test.want {
 				t.Errorf("event = %+v", got)
