@@ -129,7 +129,8 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 		t.Fatal(err)
 	}
 	answer, refused, err := client.Install(t.Context(), again)
-	if err != nil || refused != "the ValidatingAdmissionPolicy no-matcha" || !strings.Contains(answer.Message, "already exists") {
+	if err != nil || refused != "the ValidatingAdmissionPolicy no-matcha" ||
+		!strings.Contains(answer.Message, "already exists") {
 		t.Errorf("Install() of an existing policy: refused %q: %s, error = %v", refused, answer, err)
 	}
 	if err := client.Remove(t.Context(), again); err != nil {
@@ -142,7 +143,8 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 	// The account must have no other rights, even if a file gets past the check of its kinds.
 	for _, document := range []string{
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mallory}\n" +
-			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: User, name: mallory}]\n",
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n" +
+			"subjects: [{kind: User, name: mallory}]\n",
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: view}\n",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\n",
@@ -169,7 +171,8 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 	if err := client.Remove(t.Context(), theirs); err != nil {
 		t.Error(err)
 	}
-	if beyond := theirs.Beyond("demo.lva.io"); len(beyond) != 1 || !strings.Contains(beyond[0], `a rule for the API group ""`) {
+	if beyond := theirs.Beyond("demo.lva.io"); len(beyond) != 1 ||
+		!strings.Contains(beyond[0], `a rule for the API group ""`) {
 		t.Errorf("Beyond() of a policy for ConfigMaps = %q", beyond)
 	}
 }
@@ -226,7 +229,8 @@ func create(name string) Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 		object.SetName(name)
-		return client.Resource(configMaps).Namespace("default").Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return client.Resource(configMaps).Namespace("default").Create(ctx,
+			object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 }
 
@@ -277,7 +281,8 @@ func register(t *testing.T, client *Client) Webhooks {
 	if got := webhooks.SideEffects()["shop.example.com"]; got != admissionv1.SideEffectClassNone {
 		t.Errorf("SideEffects() = %q", got)
 	}
-	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil || len(others.Validating) > 0 {
+	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil ||
+		len(others.Validating) > 0 {
 		t.Errorf("Webhooks() for Secrets = %+v, %v, want none", others, err)
 	}
 	return webhooks

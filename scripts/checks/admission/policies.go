@@ -55,18 +55,23 @@ var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPoli
 // such a file is installed.
 func (p *Policy) Beyond(group string) (phrases []string) {
 	for _, object := range p.objects {
-		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" || !slices.Contains(policyKinds, object.GetKind()) {
+		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" ||
+			!slices.Contains(policyKinds, object.GetKind()) {
 			phrases = append(phrases, fmt.Sprintf("a %s %s", object.GetKind(), object.GetName()))
 			continue
 		}
-		for _, path := range [][]string{{"spec", "matchConstraints", "resourceRules"}, {"spec", "matchResources", "resourceRules"}} {
+		for _, path := range [][]string{
+			{"spec", "matchConstraints", "resourceRules"},
+			{"spec", "matchResources", "resourceRules"},
+		} {
 			rules, _, _ := unstructured.NestedSlice(object.Object, path...)
 			for _, rule := range rules {
 				rule, _ := rule.(map[string]any)
 				groups, _ := rule["apiGroups"].([]any)
 				for _, asked := range groups {
 					if asked != group {
-						phrases = append(phrases, fmt.Sprintf("a rule for the API group %q in the %s %s", asked, object.GetKind(), object.GetName()))
+						phrases = append(phrases, fmt.Sprintf("a rule for the API group %q in the %s %s",
+							asked, object.GetKind(), object.GetName()))
 					}
 				}
 			}
@@ -146,7 +151,8 @@ func (c *Client) Uninstall(ctx context.Context, policy *Policy) error {
 	for _, object := range policy.installed {
 		resource, err := c.resource(c.dynamic, object)
 		if err == nil {
-			err = resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(object.GetUID())}})
+			err = resource.Delete(ctx, object.GetName(),
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(object.GetUID())}})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing the %s %s: %w", object.GetKind(), object.GetName(), err)
@@ -157,7 +163,9 @@ func (c *Client) Uninstall(ctx context.Context, policy *Policy) error {
 }
 
 // resource returns the client for objects of this object's kind.
-func (c *Client) resource(client dynamic.Interface, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func (c *Client) resource(client dynamic.Interface,
+	object *unstructured.Unstructured,
+) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {

@@ -34,12 +34,16 @@ func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (W
 	}
 	var found Webhooks
 	for _, configuration := range mutating.Items {
-		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.MutatingWebhook) bool { return asks(w.Rules, resource) }) {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.MutatingWebhook) bool {
+			return asks(w.Rules, resource)
+		}) {
 			found.Mutating = append(found.Mutating, configuration)
 		}
 	}
 	for _, configuration := range validating.Items {
-		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return asks(w.Rules, resource) }) {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+			return asks(w.Rules, resource)
+		}) {
 			found.Validating = append(found.Validating, configuration)
 		}
 	}
@@ -48,7 +52,8 @@ func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (W
 
 func asks(rules []admissionv1.RuleWithOperations, resource schema.GroupResource) bool {
 	return slices.ContainsFunc(rules, func(rule admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return group == "*" || group == resource.Group }) &&
+		return slices.ContainsFunc(rule.APIGroups,
+			func(group string) bool { return group == "*" || group == resource.Group }) &&
 			slices.ContainsFunc(rule.Resources, func(name string) bool {
 				return name == "*" || name == "*/*" || name == resource.Resource
 			})
@@ -73,7 +78,8 @@ func (w Webhooks) all() (all []registered) {
 	}
 	for _, configuration := range w.Validating {
 		for _, one := range configuration.Webhooks {
-			all = append(all, registered{"validating", one.Name, one.ClientConfig, one.Rules, one.FailurePolicy, one.SideEffects})
+			all = append(all,
+				registered{"validating", one.Name, one.ClientConfig, one.Rules, one.FailurePolicy, one.SideEffects})
 		}
 	}
 	return all
@@ -101,7 +107,8 @@ func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 // that they name. While no server answers, no object of these kinds can be created.
 func (w Webhooks) Wide() (names []string) {
 	wide := func(rule admissionv1.RuleWithOperations) bool {
-		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
+		return slices.Contains(rule.APIGroups, "*") ||
+			slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
 	}
 	for _, one := range w.all() {
 		if slices.ContainsFunc(one.rules, wide) {
@@ -177,7 +184,8 @@ func (r registered) line(answer string) string {
 	text := fmt.Sprintf("registered: the %s webhook %s, asked at %s about %s; failurePolicy %s",
 		r.kind, r.name, path(r.client), strings.Join(asked, "; "), *r.failure)
 	// client-go reports a 404 without a Kubernetes body in these words.
-	if strings.Contains(answer, fmt.Sprintf("%q", r.name)) && strings.Contains(answer, "could not find the requested resource") {
+	if strings.Contains(answer, fmt.Sprintf("%q", r.name)) &&
+		strings.Contains(answer, "could not find the requested resource") {
 		text += "; the answer is 404 Not Found: the operator serves nothing at this path"
 	}
 	return text

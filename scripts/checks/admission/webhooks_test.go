@@ -58,7 +58,9 @@ func TestWebhookOfOtherKinds(t *testing.T) {
 		{"demo.lva.io", "*", true},
 		{"demo.lva.io", "*/*", true},
 	} {
-		rules := []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{test.group}, Resources: []string{test.resource}}}}
+		rules := []admissionv1.RuleWithOperations{
+			{Rule: admissionv1.Rule{APIGroups: []string{test.group}, Resources: []string{test.resource}}},
+		}
 		webhooks := Webhooks{
 			Mutating: []admissionv1.MutatingWebhookConfiguration{{
 				Webhooks: []admissionv1.MutatingWebhook{{Name: "default.shop", Rules: rules}},
@@ -86,10 +88,14 @@ func TestWebhooksOfOperation(t *testing.T) {
 	}
 	icecreams := schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"}
 	mutating := func(rules []admissionv1.RuleWithOperations) Webhooks {
-		return Webhooks{Mutating: []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{Rules: rules}}}}}
+		return Webhooks{Mutating: []admissionv1.MutatingWebhookConfiguration{
+			{Webhooks: []admissionv1.MutatingWebhook{{Rules: rules}}},
+		}}
 	}
 	validating := func(rules []admissionv1.RuleWithOperations) Webhooks {
-		return Webhooks{Validating: []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{{Rules: rules}}}}}
+		return Webhooks{Validating: []admissionv1.ValidatingWebhookConfiguration{
+			{Webhooks: []admissionv1.ValidatingWebhook{{Rules: rules}}},
+		}}
 	}
 	for i, test := range []struct {
 		webhooks Webhooks

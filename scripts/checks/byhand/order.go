@@ -61,7 +61,9 @@ func Place(ctx context.Context, client kubernetes.Interface, directory string, t
 	return account, order, publish(ctx, client, directory, account, order)
 }
 
-func publish(ctx context.Context, client kubernetes.Interface, directory string, account *acme.Account, order *acme.Order) error {
+func publish(ctx context.Context, client kubernetes.Interface, directory string, account *acme.Account,
+	order *acme.Order,
+) error {
 	jwk, err := account.JWK()
 	if err != nil {
 		return err
@@ -85,8 +87,10 @@ func publish(ctx context.Context, client kubernetes.Interface, directory string,
 		WithData(map[string]string{JWKFile: string(jwk), TokensFile: tokens.String()}), how); err != nil {
 		return fmt.Errorf("writing the ConfigMap %s: %w", ConfigMap, err)
 	}
-	if _, err := core.Secrets(Namespace).Apply(ctx, applycorev1.Secret(secret, Namespace).WithLabels(ours).WithType(corev1.SecretTypeOpaque).
-		WithStringData(map[string]string{keyField: string(key), orderField: order.URL, directoryField: directory}), how); err != nil {
+	if _, err := core.Secrets(Namespace).Apply(ctx,
+		applycorev1.Secret(secret, Namespace).WithLabels(ours).WithType(corev1.SecretTypeOpaque).
+			WithStringData(map[string]string{keyField: string(key), orderField: order.URL, directoryField: directory}),
+		how); err != nil {
 		return fmt.Errorf("writing the Secret %s: %w", secret, err)
 	}
 	return nil

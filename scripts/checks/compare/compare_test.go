@@ -21,8 +21,16 @@ func TestFields(t *testing.T) {
 		{"another value", compare.Fields{compare.Is("count", 2, new(1))}, "count is 2", "count is 1"},
 		{"no value", compare.Fields{compare.Is("count", 2, nil)}, "count is 2", "count is not set"},
 		{"no value where zero is wanted", compare.Fields{compare.Is("count", 0, nil)}, "count is 0", "count is not set"},
-		{"no value where zero may be left out", compare.Fields{compare.IsOrZero("soldOut", false, nil)}, "soldOut is false", ""},
-		{"no value where it may not", compare.Fields{compare.IsOrZero("soldOut", true, nil)}, "soldOut is true", "soldOut is not set"},
+		{
+			"no value where zero may be left out",
+			compare.Fields{compare.IsOrZero("soldOut", false, nil)},
+			"soldOut is false", "",
+		},
+		{
+			"no value where it may not",
+			compare.Fields{compare.IsOrZero("soldOut", true, nil)},
+			"soldOut is true", "soldOut is not set",
+		},
 		{
 			"an empty text",
 			compare.Fields{compare.Is("reason", "Down", new("")), compare.Given("message", "")},
@@ -30,7 +38,11 @@ func TestFields(t *testing.T) {
 		},
 		{
 			"one of several",
-			compare.Fields{compare.Is("status", "True", new("True")), compare.Is("observedGeneration", 3, nil), compare.Given("message", "x")},
+			compare.Fields{
+				compare.Is("status", "True", new("True")),
+				compare.Is("observedGeneration", 3, nil),
+				compare.Given("message", "x"),
+			},
 			"status is True, observedGeneration is 3 and message is given", "observedGeneration is not set",
 		},
 	} {

@@ -163,10 +163,12 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 			return fmt.Errorf("asking for the %s: %w", name, err)
 		}
 	}
-	_, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: install.FieldManager, Force: true})
+	_, err = client.Apply(ctx, object.GetName(), object,
+		metav1.ApplyOptions{FieldManager: install.FieldManager, Force: true})
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err),
-		err != nil && strings.Contains(err.Error(), "failed to create typed patch object"): // a field that there is not has no code
+		// The error about an unknown field has no code.
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object"):
 		return &RefusedError{Object: name, Err: err}
 	case err != nil:
 		return fmt.Errorf("applying the %s: %w", name, err)
@@ -205,7 +207,9 @@ func Of(objects []*unstructured.Unstructured, kinds ...string) (found []*unstruc
 
 // Without returns the objects of all other kinds.
 func Without(objects []*unstructured.Unstructured, kinds ...string) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(kinds, o.GetKind()) })
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		return slices.Contains(kinds, o.GetKind())
+	})
 }
 
 // Poll is the interval at which state without a watch is read.
@@ -213,7 +217,9 @@ const Poll = 100 * time.Millisecond
 
 // Until calls look repeatedly until it returns an error, or an empty sentence, which means that nothing is missing.
 // After the limit the error says what was still missing.
-func Until(ctx context.Context, limit time.Duration, what string, look func(context.Context) (missing string, err error)) error {
+func Until(ctx context.Context, limit time.Duration, what string,
+	look func(context.Context) (missing string, err error),
+) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
 	defer cancel()
 	return await.Until(ctx, Poll, what, look)

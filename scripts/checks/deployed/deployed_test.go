@@ -69,10 +69,12 @@ func TestManifestsSkipEmptyDocuments(t *testing.T) {
 	if err != nil || len(objects) != 3 {
 		t.Fatalf("Manifests() returned %d objects, error = %v, want 3", len(objects), err)
 	}
-	if found := Of(objects, "Cup", "ConfigMap"); len(found) != 2 || found[0].GetName() != "small" || found[1].GetName() != "menu" {
+	if found := Of(objects, "Cup", "ConfigMap"); len(found) != 2 ||
+		found[0].GetName() != "small" || found[1].GetName() != "menu" {
 		t.Errorf("Of() for two kinds = %v", found)
 	}
-	if found := Without(objects, "Cup", "ConfigMap"); len(found) != 1 || found[0].GetName() != "cups.test.example.com" || len(objects) != 3 {
+	if found := Without(objects, "Cup", "ConfigMap"); len(found) != 1 ||
+		found[0].GetName() != "cups.test.example.com" || len(objects) != 3 {
 		t.Errorf("Without() two kinds = %v of %d", found, len(objects))
 	}
 	if _, err := Read([]byte("a: [")); err == nil {
@@ -116,7 +118,8 @@ func TestApply(t *testing.T) {
 			t.Fatal(err)
 		}
 		cup, err := client.Get(t.Context(), "small", metav1.GetOptions{})
-		if err != nil || cup.GetNamespace() != "default" || cup.GetLabels()["of"] != "us" || cup.GetLabels()[existing.Label] != "true" {
+		if err != nil || cup.GetNamespace() != "default" ||
+			cup.GetLabels()["of"] != "us" || cup.GetLabels()[existing.Label] != "true" {
 			t.Errorf("Get() = %v, %v", cup, err)
 		}
 		if objects[1].GetLabels()[existing.Label] != "" {
@@ -214,7 +217,8 @@ func pods(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	lines := strings.Join(c.Evidence(t.Context(), deployment), "\n")
-	if !strings.Contains(lines, "Pod shop-a: phase Pending") || !strings.Contains(lines, `Event FailedMount: secret "cert" not found`) {
+	if !strings.Contains(lines, "Pod shop-a: phase Pending") ||
+		!strings.Contains(lines, `Event FailedMount: secret "cert" not found`) {
 		t.Errorf("Evidence() = %s", lines)
 	}
 }
@@ -259,7 +263,10 @@ func TestPodState(t *testing.T) {
 	if !Ready(pod) {
 		t.Error("Ready() of a ready Pod = false")
 	}
-	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason:  "CrashLoopBackOff",
+		Message: "back-off 10s",
+	}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "one", Ready: true},
@@ -306,8 +313,11 @@ func TestInvalidDeploymentIsNamed(t *testing.T) {
 }
 
 func TestUntilReportsLastState(t *testing.T) {
-	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) { return "it has no body", nil })
-	if err == nil || !strings.Contains(err.Error(), "it has no body") || !strings.Contains(err.Error(), "not so after 1ms") {
+	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) {
+		return "it has no body", nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "it has no body") ||
+		!strings.Contains(err.Error(), "not so after 1ms") {
 		t.Errorf("Until() error = %v", err)
 	}
 }

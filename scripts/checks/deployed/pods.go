@@ -40,7 +40,9 @@ func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]cor
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Pods of the Deployment %s: %w", deployment.Name, err)
 	}
-	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
 	return pods.Items, nil
 }
 
@@ -68,9 +70,11 @@ func Describe(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		switch state := status.State; {
 		case state.Waiting != nil:
-			fmt.Fprintf(&text, ", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
+			fmt.Fprintf(&text, ", %s waiting (%s)",
+				status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
 		case state.Terminated != nil:
-			fmt.Fprintf(&text, ", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+			fmt.Fprintf(&text, ", %s terminated (%s, exit code %d)",
+				status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
 		case !status.Ready:
 			fmt.Fprintf(&text, ", %s runs and is not ready", status.Name)
 		}
@@ -89,7 +93,9 @@ func (c *Cluster) Events(ctx context.Context, namespace, kind, name string) ([]c
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Events of the %s %s: %w", kind, name, err)
 	}
-	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
 	return events.Items, nil
 }
 

@@ -60,7 +60,8 @@ func TestCounterexampleIsShrunk(t *testing.T) {
 			t.Fatal(found, err)
 		}
 		if len(found.Drawn) != 40 || !slices.Equal(found.Case, make([]int, 13)) || found.Observed != "there are 13" {
-			t.Errorf("seed %d: %v (%s) was shrunk from %v, and is not the smallest", seed, found.Case, found.Observed, found.Drawn)
+			t.Errorf("seed %d: %v (%s) was shrunk from %v, and is not the smallest",
+				seed, found.Case, found.Observed, found.Drawn)
 		}
 	}
 }

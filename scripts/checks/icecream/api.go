@@ -26,7 +26,11 @@ import (
 )
 
 // Definitions is the resource of CustomResourceDefinitions.
-var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var Definitions = schema.GroupVersionResource{
+	Group:    "apiextensions.k8s.io",
+	Version:  "v1",
+	Resource: "customresourcedefinitions",
+}
 
 // LeastPrivilege is the check that the operator's role allows only what is needed. Any operator of a shop may need to
 // read and delete icecreams and to write their status, by any verb. also lists what else an operator of this lab may do
@@ -62,7 +66,8 @@ func Served() types.Feature {
 				c.Fail(t, expected, "there is no CustomResourceDefinition "+name, defined(ctx, definitions)...)
 			}
 			c.OK(t, "reading the CustomResourceDefinition", err)
-			if conditions := conditionsOf(definition); conditions["Established"] == nil || conditions["Established"]["status"] != "True" {
+			if conditions := conditionsOf(definition); conditions["Established"] == nil ||
+				conditions["Established"]["status"] != "True" {
 				c.Fail(t, expected, "the CustomResourceDefinition is not established", lines(conditions)...)
 			}
 			discoverer, err := discovery.NewDiscoveryClientForConfig(c.Config)
@@ -90,7 +95,8 @@ func misnamed(discoverer discovery.DiscoveryInterface) (wrong string, evidence [
 	}
 	if list.APIResources[i].Namespaced {
 		all = append(all, "icecreams are namespaced")
-		evidence = append(evidence, "a kind is namespaced unless a marker above its type says otherwise: // +kubebuilder:resource:scope=Cluster")
+		evidence = append(evidence, "a kind is namespaced unless a marker above its type says otherwise: "+
+			"// +kubebuilder:resource:scope=Cluster")
 	}
 	return strings.Join(all, "; "), evidence
 }
@@ -143,22 +149,24 @@ func lines(conditions map[string]map[string]any) []string {
 func Sample() types.Feature {
 	written := New("icecream-sample", []string{"matcha", "vanilla"}, []string{"cream", "coconutflakes", "watermelon"})
 	return features.New("the sample of the lecture").
-		Assess("is accepted and reads back as it was written", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
-			t.Helper()
-			const expected = "the lecture's sample (flavour matcha, vanilla; topping cream, coconutflakes, watermelon) reads back as written"
-			client, err := dynamic.NewForConfig(c.Config)
-			c.OK(t, "creating a client", err)
-			icecreams := client.Resource(Resource)
-			if _, err := icecreams.Create(ctx, written, metav1.CreateOptions{FieldValidation: "Ignore"}); err != nil {
-				c.Fail(t, expected, "it is rejected", err.Error())
-			}
-			read, err := icecreams.Get(ctx, written.GetName(), metav1.GetOptions{})
-			c.OK(t, "reading the icecream back", err)
-			if !reflect.DeepEqual(read.Object["spec"], written.Object["spec"]) {
-				c.Fail(t, expected, fmt.Sprintf("spec is %v", read.Object["spec"]),
-					"fields that the schema does not know are pruned when an object is stored")
-			}
-		})).
+		Assess("is accepted and reads back as it was written",
+			check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+				t.Helper()
+				const expected = "the lecture's sample (flavour matcha, vanilla; topping cream, " +
+					"coconutflakes, watermelon) reads back as written"
+				client, err := dynamic.NewForConfig(c.Config)
+				c.OK(t, "creating a client", err)
+				icecreams := client.Resource(Resource)
+				if _, err := icecreams.Create(ctx, written, metav1.CreateOptions{FieldValidation: "Ignore"}); err != nil {
+					c.Fail(t, expected, "it is rejected", err.Error())
+				}
+				read, err := icecreams.Get(ctx, written.GetName(), metav1.GetOptions{})
+				c.OK(t, "reading the icecream back", err)
+				if !reflect.DeepEqual(read.Object["spec"], written.Object["spec"]) {
+					c.Fail(t, expected, fmt.Sprintf("spec is %v", read.Object["spec"]),
+						"fields that the schema does not know are pruned when an object is stored")
+				}
+			})).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			client, err := dynamic.NewForConfig(c.Config)
 			if err != nil {
@@ -184,15 +192,19 @@ func forgotten(ctx context.Context, icecreams dynamic.ResourceInterface) error {
 	if err != nil {
 		return fmt.Errorf("asking for the icecreams that there are: %w", err)
 	}
-	caughtUp := metav1.ListOptions{ResourceVersion: now.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := icecreams.List(ctx, caughtUp)
-		if apierrors.IsTimeout(err) { // the cache did not catch up within the API server's time limit
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("waiting until the API server's cache knows that the sample was deleted: %w", err)
-		}
-		return true, nil
-	})
+	caughtUp := metav1.ListOptions{
+		ResourceVersion:      now.GetResourceVersion(),
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := icecreams.List(ctx, caughtUp)
+			if apierrors.IsTimeout(err) { // the cache did not catch up within the API server's time limit
+				return false, nil
+			}
+			if err != nil {
+				return false, fmt.Errorf("waiting until the API server's cache knows that the sample was deleted: %w", err)
+			}
+			return true, nil
+		})
 }

@@ -52,7 +52,8 @@ func (i Icecream) CountIs(want int64) compare.Field {
 
 // SoldOutIs compares the status's soldOut with its expected value. A false may be left out.
 func (i Icecream) SoldOutIs(want bool) compare.Field {
-	return compare.IsOrZero(fmt.Sprintf("status.soldOut of %s (%s)", i.Name, strings.Join(i.Flavour, ", ")), want, i.SoldOut)
+	return compare.IsOrZero(fmt.Sprintf("status.soldOut of %s (%s)", i.Name, strings.Join(i.Flavour, ", ")),
+		want, i.SoldOut)
 }
 
 // New returns the object of an icecream. Nil toppings are left out.
@@ -113,8 +114,15 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for icecreams: %w", err)
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{}), sent: map[string]*sending{}}
+	informer := dynamicinformer.NewFilteredDynamicInformer(
+		client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil,
+	).Informer()
+	s := &Shop{
+		Client:   client.Resource(Resource),
+		informer: informer,
+		changed:  make(chan struct{}),
+		sent:     map[string]*sending{},
+	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.arrived(object); s.notify() },
 		UpdateFunc: func(any, any) { s.notify() },
@@ -238,7 +246,9 @@ func (s *Shop) Create(ctx context.Context, name string, flavour []string, toppin
 
 // CreateObject creates an icecream from an object that New returned, or that was written by hand, and returns it as it
 // is stored.
-func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Shop) CreateObject(ctx context.Context,
+	object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	sent := s.send(object.GetName())
 	created, err := s.Client.Create(ctx, object, metav1.CreateOptions{})
 	s.mutex.Lock()
@@ -285,7 +295,8 @@ const emptyPatience = 3 * time.Second
 // Empty deletes all icecreams and waits until they are gone, including those with a finalizer that no controller
 // removes. It waits for as long as their number decreases.
 func (s *Shop) Empty(ctx context.Context) error {
-	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting all icecreams: %w", err)
 	}
 	force := time.After(emptyPatience)
@@ -305,7 +316,8 @@ func (s *Shop) Empty(ctx context.Context) error {
 		case <-changed:
 		case <-force:
 			for _, name := range left {
-				if err := s.Patch(ctx, name, `{"metadata":{"finalizers":null}}`); err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {
+				if err := s.Patch(ctx, name, `{"metadata":{"finalizers":null}}`); err != nil &&
+					!apierrors.IsNotFound(errors.Unwrap(err)) {
 					return err
 				}
 			}

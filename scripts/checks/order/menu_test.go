@@ -35,7 +35,10 @@ func TestOrdered(t *testing.T) {
 		},
 		{
 			"all in one", order.Ordered(order.Spec{Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: cream}),
-			order.Answer{Spec: order.Spec{Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: cream}, Warning: true},
+			order.Answer{
+				Spec:    order.Spec{Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: cream},
+				Warning: true,
+			},
 		},
 		{
 			"two that are wrong", order.Ordered(order.Spec{Flavour: []string{"Vanilla", "vanilla", "vanilla "}, Topping: cream}),
@@ -68,7 +71,8 @@ func TestOrdered(t *testing.T) {
 			order.Answer{Spec: order.Spec{Flavour: vanilla, Topping: cream}, Silent: true},
 		},
 		{
-			"nothing changes in one of all three", order.Changed(order.Spec{Flavour: order.Menu}, order.Spec{Flavour: order.Menu, Topping: cream}),
+			"nothing changes in one of all three",
+			order.Changed(order.Spec{Flavour: order.Menu}, order.Spec{Flavour: order.Menu, Topping: cream}),
 			order.Answer{Spec: order.Spec{Flavour: order.Menu, Topping: cream}},
 		},
 	} {
@@ -131,7 +135,8 @@ func TestDrawnRequests(t *testing.T) {
 				moves["accepted"] = true
 			}
 		}
-		if len(lists) != 15 || len(refused) != order.UnsoldFlavours || !refused["vanilla "] || !several || len(missing) < 5 || len(moves) != 5 {
+		if len(lists) != 15 || len(refused) != order.UnsoldFlavours ||
+			!refused["vanilla "] || !several || len(missing) < 5 || len(moves) != 5 {
 			t.Errorf("seed %d: %d lists of the menu, %d refused flavours, %d incomplete forms, changes %v",
 				seed, len(lists), len(refused), len(missing), moves)
 		}

@@ -53,7 +53,9 @@ func drawn(seed uint64) map[order.Rule][]order.Spec {
 	for number := range order.ValidSpecs {
 		specs[""] = append(specs[""], order.Valid(random, number))
 	}
-	for _, rule := range []order.Rule{order.FlavourRequired, order.FlavoursUnique, order.ToppingsMax, order.ToppingsUnique} {
+	for _, rule := range []order.Rule{
+		order.FlavourRequired, order.FlavoursUnique, order.ToppingsMax, order.ToppingsUnique,
+	} {
 		for number := range order.Breakings {
 			specs[rule] = append(specs[rule], order.Breaking(random, number, rule))
 		}
@@ -116,12 +118,21 @@ func TestSmallerTerminates(t *testing.T) {
 		fails func(order.Spec) bool
 		want  string
 	}{
-		"whatever it is":      {func(order.Spec) bool { return true }, `\{\}|no spec`},
-		"an enum":             {func(s order.Spec) bool { return len(s.Flavour) > 0 && s.Flavour[0] != "vanilla" }, `\{flavour: \[.\]\}`},
+		"whatever it is": {func(order.Spec) bool { return true }, `\{\}|no spec`},
+		"an enum": {
+			func(s order.Spec) bool { return len(s.Flavour) > 0 && s.Flavour[0] != "vanilla" },
+			`\{flavour: \[.\]\}`,
+		},
 		"a limit of flavours": {func(s order.Spec) bool { return len(s.Flavour) > 5 }, `\{flavour: \[(., ){5}.\]\}`},
 		"a limit of 512":      {func(s order.Spec) bool { return len(s.Flavour) > 512 }, `\{flavour: \[(\w+, ){512}\w+\]\}`},
-		"an empty list":       {func(s order.Spec) bool { return s.Topping != nil && len(s.Topping) == 0 }, `\{topping: \[\]\}`},
-		"a topping twice":     {func(s order.Spec) bool { return slices.Contains(s.Breaks(), order.ToppingsUnique) }, `\{topping: \[a, a\]\}`},
+		"an empty list": {
+			func(s order.Spec) bool { return s.Topping != nil && len(s.Topping) == 0 },
+			`\{topping: \[\]\}`,
+		},
+		"a topping twice": {
+			func(s order.Spec) bool { return slices.Contains(s.Breaks(), order.ToppingsUnique) },
+			`\{topping: \[a, a\]\}`,
+		},
 		"no neighbours": {func(s order.Spec) bool {
 			return len(s.Topping) > 2 && s.Topping[0] == s.Topping[2] && s.Topping[1] != s.Topping[0]
 		}, `\{topping: \[a, b, a\]\}`},
@@ -169,7 +180,8 @@ func TestScripts(t *testing.T) {
 		for i, s := range specs {
 			o := order.Order{Name: "1e3", Spec: s, Generated: i%2 == 0}
 			if i%3 == 0 {
-				o.Labels, o.Annotations, o.Finalizers = map[string]string{"table": "4"}, map[string]string{"for": `"you"`}, []string{"example.com/keep"}
+				o.Labels, o.Annotations, o.Finalizers = map[string]string{"table": "4"},
+					map[string]string{"for": `"you"`}, []string{"example.com/keep"}
 			}
 			lines := o.Script("--dry-run=server")
 			first := "kubectl apply --dry-run=server -f - <<'EOF'"

@@ -15,9 +15,12 @@ import (
 var offMenu = []string{
 	"matcha", "mud", "v", "Vanilla", "VANILLA", "vaniLla", "vanill", "anilla", "vanillas",
 	"vanilla ", " vanilla", " vanilla ", "vanilla\u00a0",
-	"van illa", "vanilla.", "vanilla,", "vanilla,chocolate", "vanilla chocolate", "vanilla, chocolate, strawberry", "vanilla|chocolate",
-	"chocolate chip", "dark chocolate", "choco", "late", "Chocolate", "straw", "berry", "Strawberry", "strawberry-2", "ſtrawberry", "vаnilla",
-	"ｖanilla", "vanilla\u200b", "van.*", ".*", "(vanilla)", "^vanilla$", "vanill.", "[vanilla]", "'vanilla'", `"vanilla"`, `vanilla\`,
+	"van illa", "vanilla.", "vanilla,", "vanilla,chocolate",
+	"vanilla chocolate", "vanilla, chocolate, strawberry", "vanilla|chocolate",
+	"chocolate chip", "dark chocolate", "choco", "late", "Chocolate",
+	"straw", "berry", "Strawberry", "strawberry-2", "ſtrawberry", "vаnilla",
+	"ｖanilla", "vanilla\u200b", "van.*", ".*", "(vanilla)", "^vanilla$",
+	"vanill.", "[vanilla]", "'vanilla'", `"vanilla"`, `vanilla\`,
 	"%s", "50%", "$flavour", "{}", "*", "null", "true", "0", "-", "抹茶", "🍦",
 }
 
@@ -175,7 +178,8 @@ func (o Order) Plainer() (plainer []Order) {
 	} {
 		less := o
 		remove(&less)
-		if len(less.Labels) != len(o.Labels) || len(less.Annotations) != len(o.Annotations) || len(less.Finalizers) != len(o.Finalizers) {
+		if len(less.Labels) != len(o.Labels) ||
+			len(less.Annotations) != len(o.Annotations) || len(less.Finalizers) != len(o.Finalizers) {
 			plainer = append(plainer, less)
 		}
 	}

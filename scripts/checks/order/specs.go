@@ -178,7 +178,10 @@ func (s Spec) plainer() (plainer []Spec) {
 		}
 		for _, other := range instead {
 			if other != "" && other != name && !slices.Contains(all, other) {
-				plainer = append(plainer, Spec{Flavour: replaced(s.Flavour, name, other), Topping: replaced(s.Topping, name, other)})
+				plainer = append(plainer, Spec{
+					Flavour: replaced(s.Flavour, name, other),
+					Topping: replaced(s.Topping, name, other),
+				})
 			}
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // unusual holds names that are allowed and unexpected. Each of them is tried for every seed.
 var unusual = []string{
 	"v", "7", "é", "🍦", "抹茶", "vanille café", "crème brûlée", "مثلجات", "नारियल", "cafe\u0301", "ß", "İ",
-	"Vanilla", "VANILLA", "vanilla ", " vanilla", "vanill", "vanilla-2", "vanilla_2", "vanilla.2", "rum & raisin", "50 %", "d'abricot",
+	"Vanilla", "VANILLA", "vanilla ", " vanilla", "vanill", "vanilla-2",
+	"vanilla_2", "vanilla.2", "rum & raisin", "50 %", "d'abricot",
 	`say "cheese"`, `back\slash`, "one/two", "one,two", "one:two", "one;two", "one+two",
 	"(one)", "[one]", "{one}", "<one>", "#1", "*", "~", "!", "?",
 	"@", "$HOME", "`", "|", "=", "^", "-", "--", ".", "..", "_",

@@ -123,9 +123,10 @@ func (v *Visit) readBefore(since audit.Mark, moment time.Time, deletion audit.Ev
 func (v *Visit) reads(since audit.Mark, names ...string) []audit.Event {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
-	return v.Audit.Since(since, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
-		return e.Verb == "list" || e.Verb == "get" && slices.Contains(names, e.Name)
-	}))
+	return v.Audit.Since(since, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource),
+		func(e audit.Event) bool {
+			return e.Verb == "list" || e.Verb == "get" && slices.Contains(names, e.Name)
+		}))
 }
 
 // deletion returns the request by which any client deleted an icecream. Nil: none did.
@@ -165,8 +166,8 @@ func changedAfterRead(v *Visit) {
 		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx)) // now the operator gets its answer
 		if v.deletion(began, fourth) == nil || err == nil {
 			v.OK(v.T, "changing the flavour of "+fourth, err)
-			v.Remain(fmt.Sprintf("%s, which was changed from sloe to medlar when the operator had just read that it has no place, stays: "+
-				"what was changed since it was read is not deleted", fourth), append(stay, fourth)...)
+			v.Remain(fmt.Sprintf("%s, which was changed from sloe to medlar when the operator had just read "+
+				"that it has no place, stays: what was changed since it was read is not deleted", fourth), append(stay, fourth)...)
 			return
 		}
 		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // the operator was faster, or does not read before it deletes

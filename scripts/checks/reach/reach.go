@@ -49,7 +49,8 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).SubResource("portforward").URL()
+	target := client.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(namespace).Name(name).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 	w := &Tunnel{stop: make(chan struct{}), ended: make(chan error, 1)}
 	ready, stderr := make(chan struct{}), &bytes.Buffer{}
@@ -65,7 +66,8 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	select {
 	case <-ready:
 	case err := <-w.ended:
-		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w: %s", port, name, err, strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w: %s",
+			port, name, err, strings.TrimSpace(stderr.String()))
 	case <-ctx.Done():
 		w.Close()
 		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w", port, name, context.Cause(ctx))

@@ -31,15 +31,20 @@ func podOf(name string, ready bool) corev1.Pod {
 	}
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}},
+		},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
 	}
 }
 
 func serviceTo(target intstr.IntOrString) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: target}}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"},
+			Ports:    []corev1.ServicePort{{Port: 80, TargetPort: target}},
+		},
 	}
 }
 
@@ -96,7 +101,9 @@ func apiServer(t *testing.T, pods ...corev1.Pod) *rest.Config {
 	mux.HandleFunc("GET /api/v1/namespaces/shop/pods", answer(corev1.PodList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods,
 	}))
-	mux.HandleFunc("POST /api/v1/namespaces/shop/pods/{pod}/portforward", func(w http.ResponseWriter, r *http.Request) { forward(t, w, r) })
+	mux.HandleFunc("POST /api/v1/namespaces/shop/pods/{pod}/portforward", func(w http.ResponseWriter, r *http.Request) {
+		forward(t, w, r)
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return &rest.Config{Host: server.URL}
@@ -113,16 +120,18 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		t.Error(err)
 		return
 	}
-	connection := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, replied <-chan struct{}) error {
-		go func() {
-			<-replied
-			if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
-				_, _ = io.WriteString(stream, r.PathValue("pod")+" "+stream.Headers().Get(corev1.PortHeader)) // the client reads it, or the test fails
-			}
-			stream.Close()
-		}()
-		return nil
-	})
+	connection := spdy.NewResponseUpgrader().UpgradeResponse(w, r,
+		func(stream httpstream.Stream, replied <-chan struct{}) error {
+			go func() {
+				<-replied
+				if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
+					// The client reads it, or the test fails.
+					_, _ = io.WriteString(stream, r.PathValue("pod")+" "+stream.Headers().Get(corev1.PortHeader))
+				}
+				stream.Close()
+			}()
+			return nil
+		})
 	if connection == nil {
 		t.Error("the connection was not upgraded")
 		return
@@ -159,7 +168,8 @@ func TestServiceErrors(t *testing.T) {
 	if _, err := Service(t.Context(), apiServer(t, podOf("starts", false)), "shop", "web", 80); !errors.Is(err, ErrNoPod) {
 		t.Errorf("Service() without a ready Pod: error = %v", err)
 	}
-	if _, err := Service(t.Context(), apiServer(t), "shop", "other", 80); err == nil || !strings.Contains(err.Error(), "the Service other") {
+	if _, err := Service(t.Context(), apiServer(t), "shop", "other", 80); err == nil ||
+		!strings.Contains(err.Error(), "the Service other") {
 		t.Errorf("Service() of a missing Service: error = %v", err)
 	}
 	if _, err := Service(t.Context(), apiServer(t, podOf("forbidden", true)), "shop", "web", 80); err == nil ||

@@ -25,13 +25,14 @@ const shrinkTime = 8 * time.Second
 // If the suite plays more stories, it plays those of the next seeds as well.
 func Check(rules Rules, shop func(context.Context) *icecream.Shop) types.Feature {
 	return features.New("a story from the run's seed").
-		Assess("ends as the rules say, for every icecream", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
-			t.Helper()
-			player := &player{Check: c, Rules: rules, shop: shop(ctx)}
-			for n := range max(1, c.Stories) {
-				player.play(ctx, t, c.Seed+uint32(n))
-			}
-		})).
+		Assess("ends as the rules say, for every icecream",
+			check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+				t.Helper()
+				player := &player{Check: c, Rules: rules, shop: shop(ctx)}
+				for n := range max(1, c.Stories) {
+					player.play(ctx, t, c.Seed+uint32(n))
+				}
+			})).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
@@ -85,7 +86,9 @@ func shorten(story Story, name string, fails func(Story) bool) {
 	if slices.Contains(story.names(), name) {
 		var kin []string
 		for _, other := range story.names() {
-			if other == name || slices.ContainsFunc(story.flavours(other), func(f string) bool { return slices.Contains(story.flavours(name), f) }) {
+			if other == name || slices.ContainsFunc(story.flavours(other), func(f string) bool {
+				return slices.Contains(story.flavours(name), f)
+			}) {
 				kin = append(kin, other)
 			}
 		}
@@ -126,11 +129,12 @@ func shorten(story Story, name string, fails func(Story) bool) {
 func (k *player) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
 	t.Helper()
 	p := &play{Rules: k.Rules, shop: k.shop, patience: patience, world: newWorld()}
-	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.countActions()), func(ctx context.Context, t *testing.T, c *check.Check) {
-		t.Helper()
-		p.Check, p.ctx, p.t = c, ctx, t
-		p.story(story)
-	})
+	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.countActions()),
+		func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			p.Check, p.ctx, p.t = c, ctx, t
+			p.story(story)
+		})
 	k.OK(t, "emptying the shop", errors.Join(p.end(ctx)))
 	return attempt{story: story, failure: failure, wrong: p.wrong}
 }

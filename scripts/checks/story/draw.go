@@ -48,11 +48,14 @@ type draw struct {
 
 // stems are flavours. All begin with a letter, so that a name can differ from it only in case.
 var stems = []string{
-	"vanilla", "matcha", "lemon", "mocha", "pear", "hazelnut", "crème brûlée", "mint/choc", "salt & honey", "pecan", "yuzu", "rum+raisin",
+	"vanilla", "matcha", "lemon", "mocha", "pear", "hazelnut",
+	"crème brûlée", "mint/choc", "salt & honey", "pecan", "yuzu", "rum+raisin",
 	"black sesame", "cherry", "tonka", "kinako", "dulce de leche", "fig", "basil", "ginger", "melon", "sea salt", "plum",
 }
 
-var toppings = []string{"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "cherry", "matcha", "crème fraîche", "1/2 banana"}
+var toppings = []string{
+	"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "cherry", "matcha", "crème fraîche", "1/2 banana",
+}
 
 // names returns names of icecreams. Many of them begin with another one.
 func names() (all []string) {
@@ -178,9 +181,14 @@ func (d *draw) story() Story {
 	created = append(created, last)
 	changes = append(changes, links...)
 	for _, waiter := range waiters { // they have no place, and take none from younger ones
-		changes = append(changes, Action{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
+		changes = append(changes, Action{
+			Do:      ChangeFlavour,
+			Name:    waiter.Name,
+			Flavour: shuffled(d, append([]string{full}, shared...)),
+		})
 	}
-	changed := d.create(d.fresh(1)[0], full) // its flavour is sold out, and it changes the flavour before the operator sees it
+	// Its flavour is sold out, and it changes the flavour before the operator sees it.
+	changed := d.create(d.fresh(1)[0], full)
 	born := d.create(d.fresh(1)[0], d.flavour())
 	born.Finalizers = []string{photo} // it is being deleted before the operator sees it
 	forged := d.create(d.fresh(1)[0], d.flavour())
@@ -214,7 +222,8 @@ func (d *draw) story() Story {
 		d.create(several[8], right), // has no place, since the first one has
 	}
 	twin := d.create(d.fresh(1)[0], signs(d.flavour())...)
-	twin.Topping = []string{"cream", twin.Flavour[0]} // later it no longer wants that topping, but the flavour of that name
+	// Later it no longer wants that topping, but the flavour of that name.
+	twin.Topping = []string{"cream", twin.Flavour[0]}
 	third := Phase{Actions: slices.Concat(
 		[]Action{twin},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
@@ -260,7 +269,9 @@ func (d *draw) story() Story {
 // signs returns flavours that are equal to code that compares only letters and digits, and one whose name is almost as
 // long as the freezer allows.
 func signs(flavour string) []string {
-	return []string{flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1)))}
+	return []string{
+		flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1))),
+	}
 }
 
 // chain returns changes after which the first icecream has no place, therefore the second has one, therefore the third

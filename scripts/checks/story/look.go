@@ -36,7 +36,11 @@ func (p *play) look() (wrong mismatch) {
 	if wrong.observed == "" {
 		for _, i := range p.shop.All() {
 			if p.world.orders[i.Name] == nil {
-				return mismatch{name: i.Name, expected: "there are no icecreams that the check did not create", observed: "there is " + i.Name}
+				return mismatch{
+					name:     i.Name,
+					expected: "there are no icecreams that the check did not create",
+					observed: "there is " + i.Name,
+				}
 			}
 		}
 	}
@@ -83,7 +87,8 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, exists bool,
 		return complain(true, expected, fmt.Sprintf("%s is another icecream, of the same name", o.Name))
 	}
 	i := icecream.View(object)
-	if !slices.Equal(i.Flavour, o.Flavour) || !slices.Equal(i.Topping, o.Topping) || (object.GetLabels()[labelled] != "") != o.labelled {
+	if !slices.Equal(i.Flavour, o.Flavour) ||
+		!slices.Equal(i.Topping, o.Topping) || (object.GetLabels()[labelled] != "") != o.labelled {
 		return complain(false, fmt.Sprintf("the spec and the labels of %s are as they were written: %s",
 			o.Name, wrote(o.Flavour, o.Topping, o.labelled)),
 			fmt.Sprintf("%s is %s", o.Name, wrote(i.Flavour, i.Topping, object.GetLabels()[labelled] != "")))

@@ -30,7 +30,12 @@ func TestAssign(t *testing.T) {
 		{name: "of one second the last by name goes", icecreams: "d:v-c:v-b:v-a:v", holders: "a b c", soldOut: "v"},
 		{name: "whole names are compared", icecreams: "a:v b:v c:v d:V e:vv", holders: "a b c d e", soldOut: "v"},
 		{name: "several flavours need a place in each", icecreams: "a:v b:v c:v d:m,v", holders: "a b c", soldOut: "v"},
-		{name: "without a place none is taken", icecreams: "a:v b:v c:v d:m,v e:m f:m g:m", holders: "a b c e f g", soldOut: "m v"},
+		{
+			name:      "without a place none is taken",
+			icecreams: "a:v b:v c:v d:m,v e:m f:m g:m",
+			holders:   "a b c e f g",
+			soldOut:   "m v",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +79,11 @@ func TestBooks(t *testing.T) {
 			name: "returned twice", moved: "out topping cream;in topping cream;in topping cream",
 			wrong: "topping cream was returned once more than it was taken",
 		},
-		{name: "flavours first", moved: "out topping a;out flavour b;in flavour b;in topping a", flavourFirst: "flavour b before topping a"},
+		{
+			name:         "flavours first",
+			moved:        "out topping a;out flavour b;in flavour b;in topping a",
+			flavourFirst: "flavour b before topping a",
+		},
 		{name: "exchanged before", moved: "out flavour b;in flavour b;out topping a;in topping a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,7 +91,10 @@ func TestBooks(t *testing.T) {
 			var account Account
 			for _, words := range split(test.moved) {
 				part := strings.Fields(words)
-				account = append(account, freezer.Movement{Direction: part[0], Ingredient: freezer.Ingredient{Kind: part[1], Ingredient: part[2]}})
+				account = append(account, freezer.Movement{
+					Direction:  part[0],
+					Ingredient: freezer.Ingredient{Kind: part[1], Ingredient: part[2]},
+				})
 			}
 			if got := account.Out(); !slices.Equal(got, split(test.out)) {
 				t.Errorf("Out() = %q, want %q", got, test.out)
@@ -187,7 +199,8 @@ func TestStoriesHaveOneOutcome(t *testing.T) {
 			}
 			for _, name := range without {
 				if action >= 0 && !slices.Contains(now, name) {
-					t.Fatalf("seed %d, phase %d: %s had no place, and has one after: %s", seed, phase, name, story[phase].Actions[action])
+					t.Fatalf("seed %d, phase %d: %s had no place, and has one after: %s",
+						seed, phase, name, story[phase].Actions[action])
 				}
 			}
 			without = now
@@ -217,7 +230,8 @@ func TestStoriesCoverAllActions(t *testing.T) {
 			}
 		})
 		if most <= 26 || lost < 8 || dyingHeld < 4 {
-			t.Errorf("seed %d: at most %d icecreams live at once, %d lose their place, %d are held in the end", seed, most, lost, dyingHeld)
+			t.Errorf("seed %d: at most %d icecreams live at once, %d lose their place, %d are held in the end",
+				seed, most, lost, dyingHeld)
 		}
 		for _, kind := range []Kind{Create, ChangeFlavour, ChangeTopping, Label, Delete, Hold, Release, Forge, Forget} {
 			if !slices.ContainsFunc(slices.Concat(actionsOf(story)...), func(d Action) bool { return d.Do == kind }) {

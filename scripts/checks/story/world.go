@@ -82,7 +82,9 @@ func (w *World) create(d Action, uid string, created time.Time) {
 		w.past = append(w.past, before)
 	}
 	w.orders[d.Name] = &order{
-		Icecream: icecream.Icecream{Name: d.Name, Created: created, Flavour: d.Flavour, Topping: d.Topping}, uid: uid, foreign: d.Finalizers,
+		Icecream: icecream.Icecream{Name: d.Name, Created: created, Flavour: d.Flavour, Topping: d.Topping},
+		uid:      uid,
+		foreign:  d.Finalizers,
 	}
 }
 

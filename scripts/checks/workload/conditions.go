@@ -55,7 +55,8 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d",
 				w.Of, name.Name, is.ObservedGeneration, generation)
 		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.mentionsAll(is.Message):
-			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
+			return fmt.Sprintf("%s of %s is %s (%s: %s)",
+				w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
 		}
 	}
 	return ""
@@ -65,7 +66,8 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 func HasMessage(owner *unstructured.Unstructured, message string, conditions ...string) string {
 	for _, conditionType := range conditions {
 		if is, _ := ConditionOf(owner, conditionType); is.Message == message {
-			return fmt.Sprintf("the message of %s of %s is still that of the other client: %s", conditionType, owner.GetName(), message)
+			return fmt.Sprintf("the message of %s of %s is still that of the other client: %s",
+				conditionType, owner.GetName(), message)
 		}
 	}
 	return ""

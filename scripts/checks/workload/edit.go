@@ -21,7 +21,9 @@ type ClientOf[Child any] interface {
 }
 
 // Edit changes a child as `kubectl edit` would, and returns the new object.
-func Edit[Child any](ctx context.Context, client ClientOf[Child], name string, change func(Child)) (edited Child, err error) {
+func Edit[Child any](ctx context.Context, client ClientOf[Child], name string,
+	change func(Child),
+) (edited Child, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -53,10 +55,19 @@ type ServiceEdit struct {
 
 // ServiceEdits edit every field that an owner sets in a Service with one port.
 var ServiceEdits = []ServiceEdit{
-	{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} }},
-	{"the targetPort was changed to 1", func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].TargetPort = intstr.FromInt32(1) }},
+	{
+		"the selector was changed to app=nobody",
+		func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} },
+	},
+	{
+		"the targetPort was changed to 1",
+		func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].TargetPort = intstr.FromInt32(1) },
+	},
 	{"the number of the port was raised by one", func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].Port++ }},
-	{"the node port was changed to another one", func(s *corev1.ServiceSpec, nodePort int32) { s.Ports[0].NodePort = nodePort }},
+	{
+		"the node port was changed to another one",
+		func(s *corev1.ServiceSpec, nodePort int32) { s.Ports[0].NodePort = nodePort },
+	},
 	{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec, _ int32) {
 		s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
 	}},

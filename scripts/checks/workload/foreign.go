@@ -55,13 +55,23 @@ func (o *Owners) ControlledByConfigMap(ctx context.Context, namespace, name stri
 	if err != nil {
 		return nil, fmt.Errorf("creating an owner: %w", err)
 	}
-	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}}, nil
+	return []metav1.OwnerReference{{
+		APIVersion: "v1",
+		Kind:       "ConfigMap",
+		Name:       owner.Name,
+		UID:        owner.UID,
+		Controller: new(true),
+	}}, nil
 }
 
 // ControlledBy returns a reference to an owner as a controller.
 func ControlledBy(owner *unstructured.Unstructured) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
-		APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true),
+		APIVersion: owner.GetAPIVersion(),
+		Kind:       owner.GetKind(),
+		Name:       owner.GetName(),
+		UID:        owner.GetUID(),
+		Controller: new(true),
 	}}
 }
 
@@ -83,7 +93,12 @@ func (o *Owners) ForeignService(
 		return nil, fmt.Errorf("creating a Service by hand: %w", err)
 	}
 	return &Foreign{
-		Kind: "Service", NamespacedName: name, Ownership: ownership, Is: created, Spec: created.Spec, Since: suite.Audit.Now(),
+		Kind:           "Service",
+		NamespacedName: name,
+		Ownership:      ownership,
+		Is:             created,
+		Spec:           created.Spec,
+		Since:          suite.Audit.Now(),
 	}, nil
 }
 
@@ -93,12 +108,19 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 ) (*Foreign, error) {
 	pods := map[string]string{"team": "somebody", "of": name.Name}
 	created, err := o.Client.AppsV1().Deployments(name.Namespace).Create(ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name.Name,
+			Labels:          map[string]string{"team": "somebody"},
+			OwnerReferences: owners,
+		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pods},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: pods},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "somebody", Image: "registry.example.com/somebody:v1"}}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name:  "somebody",
+					Image: "registry.example.com/somebody:v1",
+				}}},
 			},
 		},
 	}, metav1.CreateOptions{})

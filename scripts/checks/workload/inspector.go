@@ -69,7 +69,8 @@ func (o *Owners) Answering(
 ) (end func(), err error) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionreviewv1.AdmissionReview
-		if err := json.NewDecoder(io.LimitReader(r.Body, answeringLimit)).Decode(&review); err != nil || review.Request == nil {
+		if err := json.NewDecoder(io.LimitReader(r.Body, answeringLimit)).Decode(&review); err != nil ||
+			review.Request == nil {
 			http.Error(w, "this is no review", http.StatusBadRequest)
 			return
 		}
@@ -110,7 +111,8 @@ func (o *Owners) Answering(
 	ctx, cancel := context.WithTimeoutCause(ctx, askedTimeout, fmt.Errorf("it does not after %s", askedTimeout))
 	defer cancel()
 	err = await.Until(ctx, askedPoll, "the API server to ask a webhook", func(ctx context.Context) (string, error) {
-		_, err := o.Client.CoreV1().Services(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := o.Client.CoreV1().Services(namespace).Create(ctx,
+			probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil:
 			return "it accepts Services", nil
@@ -136,11 +138,15 @@ func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace strin
 		plural = append(plural, fmt.Sprintf("%q", name))
 	}
 	return &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-answers-", Labels: map[string]string{existing.Label: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: namespace + "-answers-",
+			Labels:       map[string]string{existing.Label: "true"},
+		},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: DownName,
 			ClientConfig: admissionv1.WebhookClientConfig{
-				URL: new(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+				URL:      new(server.URL),
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 			},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
@@ -151,7 +157,8 @@ func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace strin
 			}},
 			MatchConditions: []admissionv1.MatchCondition{{
 				Name: "the-operator",
-				Expression: fmt.Sprintf(`request.name == %q || request.userInfo.username == %q && request.resource.resource in [%s]`,
+				Expression: fmt.Sprintf(
+					`request.name == %q || request.userInfo.username == %q && request.resource.resource in [%s]`,
 					probeName, user, strings.Join(plural, ", ")),
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},

@@ -17,7 +17,8 @@ func TestAnsweringWebhookMatchesOperatorOnly(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	o := &Owners{Resource: schema.GroupVersionResource{Group: "my.domain", Version: "v1", Resource: "cows"}}
-	hook := o.answeringWebhook(server, "system:serviceaccount:space:name", "field", []string{"deployments", "cows/status"}).Webhooks[0]
+	hook := o.answeringWebhook(server, "system:serviceaccount:space:name",
+		"field", []string{"deployments", "cows/status"}).Webhooks[0]
 	const want = `request.name == "probe" || request.userInfo.username == "system:serviceaccount:space:name" && ` +
 		`request.resource.resource in ["deployments", "cows"]`
 	if got := hook.MatchConditions[0].Expression; got != want {

@@ -23,8 +23,12 @@ import (
 
 // Namespace creates a namespace with our label. It is no error if the namespace exists.
 func (o *Owners) Namespace(ctx context.Context, name string) error {
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
-	if _, err := o.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{existing.Label: "true"},
+	}}
+	if _, err := o.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", name, err)
 	}
 	return nil
@@ -124,14 +128,15 @@ func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) boo
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("they are still there after %s", removeTimeout))
 	defer cancel()
-	return await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go", func(context.Context) (string, error) {
-		for _, name := range o.All(namespaces...) {
-			if !keep(name) {
-				return name.Name + " is there", nil
+	return await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go",
+		func(context.Context) (string, error) {
+			for _, name := range o.All(namespaces...) {
+				if !keep(name) {
+					return name.Name + " is there", nil
+				}
 			}
-		}
-		return "", nil
-	})
+			return "", nil
+		})
 }
 
 // Wipe is Remove, and then RemoveChildren.
@@ -156,7 +161,8 @@ func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedN
 				continue
 			}
 			if len(child.GetFinalizers()) > 0 {
-				_, err := client.Patch(ctx, child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				_, err := client.Patch(ctx, child.GetName(),
+					types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return fmt.Errorf("removing the finalizers of %s %s: %w", childResource.Resource, child.GetName(), err)
 				}

@@ -47,7 +47,8 @@ func TestFreePortsExhausted(t *testing.T) {
 	for port := int32(FirstPort); port <= LastPort; port++ {
 		all = append(all, port)
 	}
-	if _, err := freePorts(services(all...), rand.New(rand.NewPCG(1, 8))); err == nil || !strings.Contains(err.Error(), "all node ports") {
+	if _, err := freePorts(services(all...), rand.New(rand.NewPCG(1, 8))); err == nil ||
+		!strings.Contains(err.Error(), "all node ports") {
 		t.Errorf("freePorts() error = %v", err)
 	}
 }

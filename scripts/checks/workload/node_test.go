@@ -68,7 +68,8 @@ func TestAwaitNode(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), test.limit)
 				defer cancel()
 				exists, err := (&Owners{Client: client, nodeExpected: true}).AwaitNode(ctx)
-				if exists != test.exists || (err == nil) != (test.message == "") || err != nil && !strings.Contains(err.Error(), test.message) {
+				if exists != test.exists || (err == nil) != (test.message == "") ||
+					err != nil && !strings.Contains(err.Error(), test.message) {
 					t.Errorf("AwaitNode() = %t, %v", exists, err)
 				}
 			})

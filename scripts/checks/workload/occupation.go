@@ -84,7 +84,11 @@ func (o *Owners) Occupy(
 		owners: o, suite: suite, reported: reported, look: look, seen: make(chan struct{}), done: make(chan struct{}),
 	}
 	squatter := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: x.Squatter.Name, Namespace: x.Squatter.Namespace, Labels: map[string]string{existing.Label: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      x.Squatter.Name,
+			Namespace: x.Squatter.Namespace,
+			Labels:    map[string]string{existing.Label: "true"},
+		},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "squatter"},
 			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: port}},
@@ -151,10 +155,11 @@ func (x *Occupation) looked(ctx context.Context) (all bool, err error) {
 // decided reports whether the tries so far show how the operator retries.
 func (x *Occupation) decided() bool {
 	name := x.Owner.GetName()
-	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
-		mine := e.Name == "" || e.Name == name || strings.HasPrefix(e.Name, name+"-")
-		return mine && e.Namespace == x.Owner.GetNamespace() && e.Code == http.StatusUnprocessableEntity
-	}))
+	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes,
+		func(e audit.Event) bool {
+			mine := e.Name == "" || e.Name == name || strings.HasPrefix(e.Name, name+"-")
+			return mine && e.Namespace == x.Owner.GetNamespace() && e.Code == http.StatusUnprocessableEntity
+		}))
 	now := time.Now()
 	x.Took = now.Sub(x.began)
 	return x.Took > occupiedLimit || show(x.Tries, x.Took, now)
@@ -194,7 +199,8 @@ func (x *Occupation) Expected() string {
 	for _, w := range x.reported {
 		phrases = append(phrases, w.String())
 	}
-	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(phrases, ", and "))
+	return fmt.Sprintf("node port %d is another Service's: of %s %s",
+		x.Port, x.Owner.GetName(), strings.Join(phrases, ", and "))
 }
 
 // Reported is a look at whether the operator reports that the port is taken, or has reported it before the port was

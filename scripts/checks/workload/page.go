@@ -42,7 +42,8 @@ func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	case code >= http.StatusInternalServerError:
 		return "", &ClosedError{Port: port, Err: shorten(body)}
 	case code != http.StatusOK:
-		return "", fmt.Errorf("the node answers at port %d: %d %s: %s", port, code, http.StatusText(code), strings.TrimSpace(body))
+		return "", fmt.Errorf("the node answers at port %d: %d %s: %s",
+			port, code, http.StatusText(code), strings.TrimSpace(body))
 	}
 	return body, nil
 }

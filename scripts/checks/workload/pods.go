@@ -43,7 +43,8 @@ func (o *Owners) GetReady(ctx context.Context, pod *corev1.Pod) error {
 	}) {
 		return nil
 	}
-	patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`,
+	patch := fmt.Sprintf(
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`,
 		time.Now().UTC().Format(time.RFC3339))
 	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name,
 		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
@@ -67,7 +68,9 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 			Ready: true, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
 		})
 		now.Status.ContainerStatuses = containerStatuses(now.Spec.Containers, differ, corev1.ContainerStatus{
-			Ready: true, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			Ready:   true,
+			Started: new(true),
+			State:   corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 		})
 		status := corev1.ConditionFalse
 		if ready {
@@ -92,7 +95,8 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 // Such a Pod has failed, and another one replaces it, but it stays until the Pod garbage collector deletes it.
 func (o *Owners) Evict(ctx context.Context, pod *corev1.Pod) error {
 	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
-		now.Status.Phase, now.Status.Reason, now.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+		now.Status.Phase, now.Status.Reason, now.Status.Message =
+			corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 		for i := range now.Status.ContainerStatuses {
 			is := &now.Status.ContainerStatuses[i]
 			is.Ready, is.Started, is.RestartCount = false, new(false), is.RestartCount+1

@@ -21,7 +21,8 @@ const DeploymentCount corev1.ResourceName = "count/deployments.apps"
 func (o *Owners) Limit(ctx context.Context, namespace, name string, limited corev1.ResourceName, most string) error {
 	quotas := o.Client.CoreV1().ResourceQuotas(namespace)
 	spec := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{limited: resource.MustParse(most)}}
-	_, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+	_, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+		metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = Edit(ctx, quotas, name, func(quota *corev1.ResourceQuota) { quota.Spec = spec })
 	}

@@ -19,7 +19,8 @@ func state(status, reason string, generation int64) *unstructured.Unstructured {
 func TestRecordingCountsTransitionsAndWrites(t *testing.T) {
 	t.Parallel()
 	recording := &Recording{states: []*unstructured.Unstructured{
-		state("True", "Crash", 1), state("True", "Pull", 1), state("True", "Pull", 1), state("False", "Fine", 1), state("False", "Fine", 2),
+		state("True", "Crash", 1), state("True", "Pull", 1),
+		state("True", "Pull", 1), state("False", "Fine", 1), state("False", "Fine", 2),
 	}}
 	if turns := recording.Transitions("Degraded", "Available"); turns != 1 {
 		t.Errorf("Transitions() = %d, want 1: only a change of the status is one", turns)

@@ -64,10 +64,15 @@ type Owners struct {
 const syncTimeout = 10 * time.Second
 
 // Open begins to watch, until the context ends. nodeExpected means that a node will become ready by itself, if none is.
-func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeExpected bool) (*Owners, error) {
+func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource,
+	nodeExpected bool,
+) (*Owners, error) {
 	o := &Owners{
-		Resource: resource, host: config.Host, nodeExpected: nodeExpected, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
-		changed: make(chan struct{}),
+		Resource:     resource,
+		host:         config.Host,
+		nodeExpected: nodeExpected,
+		informers:    map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		changed:      make(chan struct{}),
 	}
 	var err error
 	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
@@ -80,7 +85,9 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 		return nil, err
 	}
 	for _, watched := range append([]schema.GroupVersionResource{resource}, children...) {
-		informer := dynamicinformer.NewFilteredDynamicInformer(o.Dynamic, watched, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		informer := dynamicinformer.NewFilteredDynamicInformer(
+			o.Dynamic, watched, metav1.NamespaceAll, 0, cache.Indexers{}, nil,
+		).Informer()
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { o.arrived(object.(*unstructured.Unstructured)); o.notify() },
 			UpdateFunc: func(any, any) { o.notify() },
@@ -112,7 +119,8 @@ const (
 )
 
 // NoNode is the reason why there is no grade if AwaitNode finds no node.
-const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: " +
+const NoNode = "the cluster has no node that is ready, so no Pod can run there, " +
+	"and a part of the checks look at Pods: " +
 	"grade on a cluster with a node (`make doctor` says what this machine lacks for one)"
 
 // AwaitNode waits for the node that follows, if none is ready. It returns false if there is no node, so that no Pod can
@@ -189,7 +197,8 @@ func (o *Owners) Lag() time.Duration { return o.lag.Now() }
 // Create creates an owner.
 func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	o.lag.Sent(nameOf(owner).String())
-	created, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx, owner, metav1.CreateOptions{})
+	created, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx,
+		owner, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("creating the %s %s: %w", owner.GetKind(), owner.GetName(), err)
 	}
@@ -197,7 +206,9 @@ func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (
 }
 
 // Patch changes an owner by a JSON merge patch, and returns the result.
-func (o *Owners) Patch(ctx context.Context, name types.NamespacedName, patch string) (*unstructured.Unstructured, error) {
+func (o *Owners) Patch(ctx context.Context, name types.NamespacedName,
+	patch string,
+) (*unstructured.Unstructured, error) {
 	changed, err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Patch(ctx, name.Name,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -258,7 +269,9 @@ func Named[T any](o *Owners, resource schema.GroupVersionResource, name types.Na
 	return found, err == nil
 }
 
-func (o *Owners) children(resource schema.GroupVersionResource, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
+func (o *Owners) children(resource schema.GroupVersionResource,
+	owner *unstructured.Unstructured,
+) (found []*unstructured.Unstructured) {
 	for _, one := range o.informers[resource].GetStore().List() {
 		object := one.(*unstructured.Unstructured)
 		if object.GetDeletionTimestamp() != nil || object.GetNamespace() != owner.GetNamespace() {
@@ -279,7 +292,9 @@ func (o *Owners) children(resource schema.GroupVersionResource, owner *unstructu
 // children. The garbage collector deletes an object that has owner references if none of the owners exists, by its rule
 // in k8s.io/kubernetes/pkg/controller/garbagecollector. From the objects that it keeps it removes the references to
 // deleted owners. born are the UIDs of the children from before.
-func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
+func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured,
+	born ...types.UID,
+) (why string, err error) {
 	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner),
 		o.living(Deployments, born), o.living(Services, born))
 	for _, child := range children {
@@ -288,7 +303,9 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 			return name + " has no owner", nil
 		}
 		for _, reference := range child.GetOwnerReferences() {
-			if slices.ContainsFunc(children, func(other *unstructured.Unstructured) bool { return other.GetUID() == reference.UID }) {
+			if slices.ContainsFunc(children, func(other *unstructured.Unstructured) bool {
+				return other.GetUID() == reference.UID
+			}) {
 				continue // the loop also covers this one
 			}
 			state, err := o.ownerState(ctx, child.GetNamespace(), reference)
@@ -306,7 +323,8 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 // living returns the objects with some UIDs that are not being deleted.
 func (o *Owners) living(resource schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
 	for _, one := range o.informers[resource].GetStore().List() {
-		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil && slices.Contains(uids, object.GetUID()) {
+		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil &&
+			slices.Contains(uids, object.GetUID()) {
 			found = append(found, object)
 		}
 	}
@@ -314,10 +332,12 @@ func (o *Owners) living(resource schema.GroupVersionResource, uids []types.UID) 
 }
 
 // ownerState returns in what form the owner of a reference exists, or why that is unknown. Empty: the owner is gone.
-func (o *Owners) ownerState(ctx context.Context, namespace string, reference metav1.OwnerReference) (description string, err error) {
+func (o *Owners) ownerState(ctx context.Context, namespace string,
+	reference metav1.OwnerReference,
+) (description string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
-		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // that is what is to be told
+		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // the description reports it
 	}
 	kinds, err := o.Client.Discovery().ServerResourcesForGroupVersion(reference.APIVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -331,7 +351,8 @@ func (o *Owners) ownerState(ctx context.Context, namespace string, reference met
 			if !served.Namespaced {
 				namespace = ""
 			}
-			found, err := o.Dynamic.Resource(version.WithResource(served.Name)).Namespace(namespace).Get(ctx, reference.Name, metav1.GetOptions{})
+			found, err := o.Dynamic.Resource(version.WithResource(served.Name)).Namespace(namespace).Get(ctx,
+				reference.Name, metav1.GetOptions{})
 			switch {
 			case apierrors.IsNotFound(err), err == nil && found.GetUID() != reference.UID:
 				return "", nil
@@ -353,12 +374,14 @@ func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, 
 		for _, child := range append(o.children(resource, owner), o.living(resource, born)...) {
 			uid := child.GetUID()
 			if !slices.Contains(born, uid) &&
-				!slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+				!slices.ContainsFunc(child.GetOwnerReferences(),
+					func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				continue
 			}
-			err := o.Dynamic.Resource(resource).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{
-				PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
-			})
+			err := o.Dynamic.Resource(resource).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(),
+				metav1.DeleteOptions{
+					PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
+				})
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return fmt.Errorf("removing %s %s: %w", resource.Resource, child.GetName(), err)
 			}

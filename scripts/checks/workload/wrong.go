@@ -37,7 +37,8 @@ func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplat
 		return fmt.Sprintf("the Service %s has %s", s.Name, Counted(len(s.Spec.Ports), "port"))
 	case s.Spec.Ports[0].NodePort != nodePort:
 		return fmt.Sprintf("the Service %s has the node port %d", s.Name, s.Spec.Ports[0].NodePort)
-	case template != nil && (len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(template.Labels))):
+	case template != nil &&
+		(len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(template.Labels))):
 		return fmt.Sprintf("the selector of the Service %s (%s) does not match the Pods of the Deployment (%s)", s.Name,
 			labels.Set(s.Spec.Selector), labels.Set(template.Labels))
 	}
@@ -73,7 +74,8 @@ func Apart(a, b Selecting) (expected, overlap string, err error) {
 func (c Selecting) overlap(other Selecting) (string, error) {
 	pods := labels.Set(other.Deployment.Spec.Template.Labels)
 	if visitors := labels.Set(c.Service.Spec.Selector); labels.SelectorFromSet(visitors).Matches(pods) {
-		return fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", visitors, c.Owner, other.Owner), nil
+		return fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well",
+			visitors, c.Owner, other.Owner), nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(c.Deployment.Spec.Selector)
 	if err != nil {

@@ -28,7 +28,8 @@ type Answers struct {
 func Read(content []byte) (Answers, error) {
 	var answers Answers
 	if err := yaml.UnmarshalStrict(content, &answers); err != nil {
-		return answers, fmt.Errorf("it is not YAML with the fields icecream, field, finalizer, lease and lost, each of them a text: %w", err)
+		return answers, fmt.Errorf("it is not YAML with the fields icecream, field, finalizer, "+
+			"lease and lost, each of them a text: %w", err)
 	}
 	return answers, nil
 }

@@ -75,15 +75,19 @@ func ourLabel() map[string]string { return map[string]string{existing.Label: "tr
 // lease writes the Lease of a controller's leader.
 func (p *planter) lease(ctx context.Context, c Controller, renewed time.Time, holds time.Duration) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: ourLabel()}}
-	if _, err := p.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := p.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", c.Namespace, err)
 	}
 	const terms = 3 // number of earlier leader changes: the value does not matter
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Lease},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new(c.identity()), LeaseDurationSeconds: new(int32(holds.Seconds())), LeaseTransitions: new(int32(terms)),
-			AcquireTime: &metav1.MicroTime{Time: renewed.Add(-time.Hour)}, RenewTime: &metav1.MicroTime{Time: renewed},
+			HolderIdentity:       new(c.identity()),
+			LeaseDurationSeconds: new(int32(holds.Seconds())),
+			LeaseTransitions:     new(int32(terms)),
+			AcquireTime:          &metav1.MicroTime{Time: renewed.Add(-time.Hour)},
+			RenewTime:            &metav1.MicroTime{Time: renewed},
 		},
 	}
 	leases := p.client.CoordinationV1().Leases(c.Namespace)
@@ -122,7 +126,9 @@ func (s Scene) roles() []role {
 // played reports whether an icecream is as its role requires. Other finalizers, such as the one of the student's
 // operator, are not part of the scene.
 func (r role) played(object *unstructured.Unstructured) bool {
-	missing := slices.ContainsFunc(r.finalizers, func(f string) bool { return !slices.Contains(object.GetFinalizers(), f) })
+	missing := slices.ContainsFunc(r.finalizers, func(f string) bool {
+		return !slices.Contains(object.GetFinalizers(), f)
+	})
 	noted := r.box == "" || object.GetAnnotations()[r.controller.annotation()] == r.box
 	return !missing && noted && (object.GetDeletionTimestamp() != nil) == r.dying
 }
@@ -141,7 +147,9 @@ func (p *planter) plant(ctx context.Context, r role) error {
 	}
 	// The icecream has its own flavour, so that it takes no other icecream's place.
 	fresh := icecream.New(r.name, []string{r.name}, []string{"sprinkles"})
-	if _, err := p.icecreams.Create(ctx, fresh, metav1.CreateOptions{FieldManager: "kubectl-create"}); apierrors.IsNotFound(err) {
+	if _, err := p.icecreams.Create(
+		ctx, fresh, metav1.CreateOptions{FieldManager: "kubectl-create"},
+	); apierrors.IsNotFound(err) {
 		return ErrNoIcecreams
 	} else if err != nil {
 		return fmt.Errorf("creating the icecream %s: %w", r.name, err)
@@ -230,7 +238,9 @@ func (p *planter) remove(ctx context.Context, name string) error {
 			return fmt.Errorf("reading the icecream %s: %w", name, err)
 		}
 		ours := slices.Concat(p.Before, p.After, []string{p.Gone.Finalizer, p.Busy.Finalizer})
-		others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return slices.Contains(ours, f) })
+		others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool {
+			return slices.Contains(ours, f)
+		})
 		if len(others) < len(object.GetFinalizers()) {
 			if err := p.setFinalizers(ctx, object, others); err != nil {
 				return err
@@ -240,7 +250,8 @@ func (p *planter) remove(ctx context.Context, name string) error {
 		select {
 		case <-all.ResultChan():
 		case <-ctx.Done():
-			return fmt.Errorf("the icecream %s is still there, held by %s: start the operator that this belongs to, or free it by hand",
+			return fmt.Errorf("the icecream %s is still there, held by %s: "+
+				"start the operator that this belongs to, or free it by hand",
 				name, strings.Join(others, ", "))
 		}
 	}

@@ -34,7 +34,10 @@ type Controller struct {
 var Playground = Scene{
 	Zombie: "halloween-special", Slow: "birthday-bowl", Living: "beach-cone",
 	Gone: Controller{
-		Name: "coldchain-controller", Finalizer: "coldchain.example.com/deposit", Namespace: "coldchain-system", Lease: "coldchain",
+		Name:      "coldchain-controller",
+		Finalizer: "coldchain.example.com/deposit",
+		Namespace: "coldchain-system",
+		Lease:     "coldchain",
 	},
 	Busy: Controller{
 		Name: "loyalty-controller", Finalizer: "loyalty.example.com/stamps", Namespace: "loyalty-system", Lease: "loyalty",

@@ -40,7 +40,8 @@ func TestMistakes(t *testing.T) {
 		{name: "as kubectl explain has it", change: func(a *Answers) { a.Field = "icecream.metadata.deletionTimestamp" }},
 		{name: "as jsonpath has it", change: func(a *Answers) { a.Field = ".metadata.deletionTimestamp" }},
 		{name: "nothing", change: func(a *Answers) { *a = Answers{} }, want: []string{
-			"icecream has no answer", "field has no answer", "finalizer has no answer", "lease has no answer", "lost has no answer",
+			"icecream has no answer", "field has no answer",
+			"finalizer has no answer", "lease has no answer", "lost has no answer",
 		}},
 		{name: "the slow one", change: func(a *Answers) { a.Icecream = Playground.Slow }, want: []string{
 			"icecream is not birthday-bowl: it is being deleted, but the controller of its finalizer is alive",
@@ -54,7 +55,11 @@ func TestMistakes(t *testing.T) {
 		{name: "a lease without a namespace", change: func(a *Answers) { a.Lease = Playground.Gone.Lease }, want: []string{
 			"lease is not coldchain: a Lease has a namespace, too: NAMESPACE/NAME",
 		}},
-		{name: "something else", change: func(a *Answers) { a.Finalizer = "kubernetes" }, want: []string{"finalizer is not kubernetes"}},
+		{
+			name:   "something else",
+			change: func(a *Answers) { a.Finalizer = "kubernetes" },
+			want:   []string{"finalizer is not kubernetes"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -141,7 +146,9 @@ func TestPlant(t *testing.T) {
 
 	change := func(name, patch string) {
 		t.Helper()
-		if _, err := p.icecreams.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := p.icecreams.Patch(
+			t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,7 +209,8 @@ func connect(t *testing.T) (config *rest.Config, install func()) {
 	t.Cleanup(func() { _ = cluster.Stop() })
 	return cluster.Config(), func() {
 		t.Helper()
-		content, err := os.ReadFile(filepath.Join(root.Root, "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml"))
+		content, err := os.ReadFile(filepath.Join(root.Root,
+			"solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,13 +228,15 @@ func connect(t *testing.T) (config *rest.Config, install func()) {
 		if _, err := definitions.Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		changes, err := definitions.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + definition.GetName()})
+		changes, err := definitions.Watch(t.Context(),
+			metav1.ListOptions{FieldSelector: "metadata.name=" + definition.GetName()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer changes.Stop()
 		for change := range changes.ResultChan() {
-			conditions, _, _ := unstructured.NestedSlice(change.Object.(*unstructured.Unstructured).Object, "status", "conditions")
+			conditions, _, _ := unstructured.NestedSlice(change.Object.(*unstructured.Unstructured).Object,
+				"status", "conditions")
 			if slices.ContainsFunc(conditions, func(c any) bool {
 				return c.(map[string]any)["type"] == "Established" && c.(map[string]any)["status"] == "True"
 			}) {
