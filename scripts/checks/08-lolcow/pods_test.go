@@ -67,7 +67,8 @@ func (v visit) createPending() *pendingCow {
 	return p
 }
 
-// awaitPods waits until there are so many Pods with the other client's container that have not failed.
+// awaitPods waits until the Deployment has the wanted number of Pods with the other client's container that have
+// not failed.
 func (p *pendingCow) awaitPods(want int) {
 	p.t.Helper()
 	for wait := p.NewWait(podPatience, 2*podPatience); ; p.Pause(p.ctx, p.t, pagePoll/2) {

@@ -120,7 +120,7 @@ type handEdit struct {
 	undone func() string
 }
 
-// drift edits one child of each of some WebApps: no other event triggers Reconcile for that WebApp.
+// drift edits one child of each of several WebApps: no other event triggers Reconcile for that WebApp.
 func drift() frameworktypes.Feature {
 	return features.New("a hand edit is undone").
 		Assess("of whatever the spec says", check.Assess(assess(func(v visit) {

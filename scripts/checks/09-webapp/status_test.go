@@ -214,7 +214,7 @@ func (v visit) refusedImage(a *app) {
 	v.setImage(a, image)
 }
 
-// pods waits until a WebApp has so many Pods.
+// pods waits until a WebApp has the wanted number of Pods, and returns them.
 func (v visit) pods(a *app, want int) []corev1.Pod {
 	v.t.Helper()
 	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {

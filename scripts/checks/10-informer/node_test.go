@@ -270,7 +270,7 @@ func (n *node) since(first int) (events []fsnotify.Event, all int) {
 	return slices.Clone(n.events[first:]), len(n.events)
 }
 
-// replaced returns how often the file was replaced after so many events.
+// replaced returns how often the file was replaced after the first events.
 func (n *node) replaced(first int) (times int) {
 	events, _ := n.since(first)
 	for _, event := range events {

@@ -217,7 +217,7 @@ func (v visit) launchedInstances(o order) string {
 		len(all), o.name, text[2:], cents, cloud.Prices[all[0].Type])
 }
 
-// atMost fails as soon as more instances than so many were launched for an object, or two of them run.
+// atMost fails if more instances than the given number were launched for an object, or if two of them run.
 func (v visit) atMost(expected string, o order, launched int) {
 	v.t.Helper()
 	if len(v.instances(o)) > launched || len(v.running(o)) > 1 {
@@ -225,8 +225,8 @@ func (v visit) atMost(expected string, o order, launched int) {
 	}
 }
 
-// hasOne waits until the last of so many instances runs for an object and is recorded: its Workspace has the ID and no
-// nonce.
+// hasOne waits until the given number of instances were launched for an object and exactly one of them runs, and returns
+// that one.
 func (v visit) hasOne(expected string, patience time.Duration, o order, launched int) cloud.Instance {
 	v.t.Helper()
 	var one cloud.Instance

@@ -97,8 +97,8 @@ func (o Operator) Logged(ctx context.Context) (int64, error) {
 	return logged.Size, err
 }
 
-// Errors returns the errors that Reconcile has returned since the operator had logged so many bytes, as far as its log
-// shows them.
+// Errors returns the errors that Reconcile has returned since the operator had logged the given number of bytes, as far
+// as its log shows them.
 func (o Operator) Errors(ctx context.Context, since int64) ([]operatorlog.Error, error) {
 	logged, err := o.log(ctx, since)
 	return logged.Errors, err

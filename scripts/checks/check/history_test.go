@@ -14,7 +14,7 @@ import (
 
 var epoch = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)
 
-// after returns a request so many milliseconds after the epoch.
+// after returns a request at a number of milliseconds after the epoch.
 func after(milliseconds int, service, verb, resource, name string, code int) moment {
 	return moment{Entry: faults.Entry{
 		Time:     epoch.Add(time.Duration(milliseconds) * time.Millisecond),

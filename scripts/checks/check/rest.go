@@ -181,14 +181,15 @@ const conflict = "Operation cannot be fulfilled on "
 // queue's delays, they take a third of a second.
 const fewConflicts = 6
 
-// excused reports whether an error that was returned so often is a conflict that occurred only a few times.
+// excused reports whether an error that was returned count times is a conflict that occurred only a few times.
 func excused(text string, count int) bool {
 	return count <= fewConflicts && strings.Contains(text, conflict)
 }
 
 // NoErrors fails the check if Reconcile keeps returning an error for objects that are as wanted, since the operator had
-// logged so many bytes (see Logged). Any operator may return one error: the work queue retries, and the retry succeeds.
-// A few conflicts do not count: a stale cache causes them, and on a busy machine the cache is far behind.
+// logged the given number of bytes (see Logged). Any operator may return one error: the work queue retries, and the
+// retry succeeds. A few conflicts do not count: a stale cache causes them, and on a busy machine the cache is far
+// behind.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)
@@ -216,8 +217,8 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 }
 
 // ErrorsHaveCauses fails the check if Reconcile has returned an error for each of several objects since the operator
-// had logged so many bytes, and none of its requests was refused since the mark. An operator may return an error
-// without a cause to be called again, but not each time.
+// had logged the given number of bytes, and none of its requests was refused since the mark. An operator may return an
+// error without a cause to be called again, but not each time.
 func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64, mark audit.Mark, objects ...string) {
 	t.Helper()
 	if len(c.Audit.Since(mark, c.OperatorRequests().And(func(e audit.Event) bool { return e.Code >= 400 }))) > 0 {

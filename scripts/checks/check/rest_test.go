@@ -33,7 +33,7 @@ func TestBusyOperatorIsEvidence(t *testing.T) {
 	}
 }
 
-// returned builds an error that Reconcile has returned so often for each of some objects.
+// returned builds an error that Reconcile has returned for each object as often as counts specifies.
 func returned(text string, counts map[string]int) operatorlog.Error {
 	e := operatorlog.Error{Text: text, Objects: map[string]operatorlog.Returned{}}
 	for object, count := range counts {
@@ -45,7 +45,7 @@ func returned(text string, counts map[string]int) operatorlog.Error {
 
 func TestAtRest(t *testing.T) {
 	t.Parallel()
-	// using builds the usage of a process that runs so often, and works for so long, per second.
+	// using builds the usage of a process whose threads run this often, and for this many seconds, in each second.
 	using := func(runs int, cpu float64) func() protocol.Usage {
 		began := time.Now()
 		return func() protocol.Usage {

@@ -99,7 +99,7 @@ func (s scenario) features() check.Features {
 	return check.Features{"bad-day": check.BadDay(s.play), "next": feature(fails)}
 }
 
-// plays returns an operator that sends so many writes after a start, whatever faults it meets.
+// plays returns an operator that sends the given number of writes after a start, whatever faults it meets.
 func plays(writes int) func(faults.Schedule) []faults.Entry {
 	return func(schedule faults.Schedule) []faults.Entry {
 		entries := []faults.Entry{{Service: faults.Operator, Verb: "started"}}

@@ -37,7 +37,7 @@ func text(random *rand.Rand) string {
 	return "x"
 }
 
-// names draws so many different names. In a long list they are short, because the size of a request is limited, too.
+// names draws count different names. In a long list they are short, because the size of a request is limited, too.
 func names(random *rand.Rand, count int) []string {
 	list := make([]string, 0, count)
 	for len(list) < count {

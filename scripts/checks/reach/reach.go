@@ -36,7 +36,7 @@ type Tunnel struct {
 // Close closes the tunnel. It cuts open connections.
 func (w *Tunnel) Close() {
 	close(w.stop)
-	<-w.ended //nolint:errcheck // it says that we have ended it
+	<-w.ended //nolint:errcheck // the error only reports that we have ended it
 }
 
 // Pod opens a tunnel to a port of a running Pod. The caller closes it.

@@ -117,7 +117,7 @@ func (p *Ports) Draw() int32 {
 // never does.
 const removeTimeout = 10 * time.Second
 
-// Remove deletes all owners in some namespaces, except those that are to be kept, and waits until they are gone.
+// Remove deletes all owners in the given namespaces, except those that are to be kept, and waits until they are gone.
 func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	for _, name := range o.All(namespaces...) {
 		if !keep(name) {
@@ -147,9 +147,9 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 	return o.RemoveChildren(ctx, keep, namespaces...)
 }
 
-// RemoveChildren deletes all Deployments and Services in some namespaces, regardless of their owners and finalizers,
-// except those whose names are to be kept. It deletes the objects that the watch has reported, one by one. To delete a
-// collection, the API server first makes sure that its own cache is up to date, which takes up to 100 ms
+// RemoveChildren deletes all Deployments and Services in the given namespaces, regardless of their owners and
+// finalizers, except those whose names are to be kept. It deletes the objects that the watch has reported, one by one.
+// To delete a collection, the API server first makes sure that its own cache is up to date, which takes up to 100 ms
 // (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
 func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground

@@ -53,7 +53,7 @@ func TestTriesShowALoopOrALongPause(t *testing.T) {
 	}
 }
 
-// every returns a try each so many milliseconds.
+// every returns tries at intervals of pause milliseconds.
 func every(pause, until int) (tries []int) {
 	for at := 0; at <= until; at += pause {
 		tries = append(tries, at)

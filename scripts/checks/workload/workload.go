@@ -113,7 +113,7 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 func (o *Owners) RunsPods() bool { return o.node != "" || o.nodeExpected }
 
 const (
-	// nodeTimeout is how long the node that follows may take. It takes about a second.
+	// nodeTimeout is how long the expected node may take to become ready. It usually takes about a second.
 	nodeTimeout = time.Minute
 	nodePoll    = 50 * time.Millisecond
 )
@@ -123,7 +123,7 @@ const NoNode = "the cluster has no node that is ready, so no Pod can run there, 
 	"and a part of the checks look at Pods: " +
 	"grade on a cluster with a node (`make doctor` says what this machine lacks for one)"
 
-// AwaitNode waits for the node that follows, if none is ready. It returns false if there is no node, so that no Pod can
+// AwaitNode waits for the expected node, if none is ready. It returns false if there is no node, so that no Pod can
 // run. A node that does not become ready in time counts as missing. The machine may prevent the node from becoming
 // ready, for example if it has no inotify watch left. No operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
@@ -235,7 +235,7 @@ func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, boo
 	return object.(*unstructured.Unstructured), true
 }
 
-// All returns the owners in some namespaces, including those that are being deleted.
+// All returns the owners in the given namespaces, including those that are being deleted.
 func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 	for _, object := range o.informers[o.Resource].GetStore().List() {
 		if name := nameOf(object.(*unstructured.Unstructured)); slices.Contains(namespaces, name.Namespace) {
@@ -320,7 +320,7 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured,
 	return "", nil
 }
 
-// living returns the objects with some UIDs that are not being deleted.
+// living returns the objects with these UIDs that are not being deleted.
 func (o *Owners) living(resource schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
 	for _, one := range o.informers[resource].GetStore().List() {
 		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil &&
