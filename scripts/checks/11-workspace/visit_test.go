@@ -225,8 +225,8 @@ func (v visit) atMost(expected string, o order, launched int) {
 	}
 }
 
-// hasOne waits until the given number of instances were launched for an object and exactly one of them runs, and returns
-// that one.
+// hasOne waits until the given number of instances were launched for an object and exactly one of them runs, and
+// returns that one.
 func (v visit) hasOne(expected string, patience time.Duration, o order, launched int) cloud.Instance {
 	v.t.Helper()
 	var one cloud.Instance
