@@ -112,7 +112,9 @@ func (c *clients) apply(ctx context.Context, object *unstructured.Unstructured) 
 	if err != nil {
 		return err
 	}
-	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{
+		FieldManager: fieldManager, Force: true,
+	}); err != nil {
 		return fmt.Errorf("applying the %s: %w", described(object), err)
 	}
 	return nil
@@ -145,7 +147,9 @@ func (c *clients) foreign(ctx context.Context, object *unstructured.Unstructured
 		return fmt.Errorf("looking for the %s: %w", described(object), err)
 	}
 	if have.GetLabels()[classLabel] == "" {
-		return fmt.Errorf("the %s exists and does not belong to a class: rename or delete it, or use another cluster", described(object))
+		return fmt.Errorf(
+			"the %s exists and does not belong to a class: rename or delete it, or use another cluster", described(object),
+		)
 	}
 	return nil
 }
@@ -208,7 +212,8 @@ func objectsOf(student Student, withCilium bool) ([]*unstructured.Unstructured, 
 		rest = append(rest, object)
 	}
 	if namespace == nil {
-		return nil, errors.New("class/student.yaml in clusters/config has no Namespace: a student's namespace needs its labels")
+		return nil, errors.New("class/student.yaml in clusters/config has no Namespace: " +
+			"a student's namespace needs its labels")
 	}
 	return append([]*unstructured.Unstructured{namespace}, rest...), nil
 }

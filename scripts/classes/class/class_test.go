@@ -81,7 +81,9 @@ func admin(tb testing.TB) *rest.Config {
 
 func installIcecreams(tb testing.TB, config *rest.Config) {
 	tb.Helper()
-	content, err := os.ReadFile(filepath.Join(root(tb), "solutions/02-reconciler/config/crd/bases/demo.lva.io_icecreams.yaml"))
+	content, err := os.ReadFile(filepath.Join(
+		root(tb), "solutions/02-reconciler/config/crd/bases/demo.lva.io_icecreams.yaml",
+	))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -190,7 +192,9 @@ func pod(name string, change func(*corev1.PodSpec)) *corev1.Pod {
 }
 
 func service(change func(*corev1.ServiceSpec)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
 	change(&s.Spec)
 	return s
 }

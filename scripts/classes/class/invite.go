@@ -76,7 +76,9 @@ func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, erro
 	for i, student := range students {
 		group.Go(func() error {
 			var err error
-			if invited[i], err = c.invite(groupContext, clients, student, withCilium, namespaces[student.Namespace()]); err != nil {
+			if invited[i], err = c.invite(
+				groupContext, clients, student, withCilium, namespaces[student.Namespace()],
+			); err != nil {
 				return fmt.Errorf("inviting %s: %w", student.Name, err)
 			}
 			c.progress(int(done.Add(1)), len(students), student.Name)
@@ -117,7 +119,9 @@ func (c *clients) preflight(ctx context.Context, students []Student) (map[string
 	return namespaces, errors.Join(problems...)
 }
 
-func (c *Class) invite(ctx context.Context, clients *clients, student Student, withCilium bool, have *corev1.Namespace) (Invited, error) {
+func (c *Class) invite(
+	ctx context.Context, clients *clients, student Student, withCilium bool, have *corev1.Namespace,
+) (Invited, error) {
 	if have != nil && have.DeletionTimestamp != nil {
 		// The namespace may still be terminating after a revocation. Objects applied to it now would be deleted with it.
 		if err := clients.waitGone(ctx, []string{student.Namespace()}, func(int) {}); err != nil {
@@ -145,23 +149,28 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 	labels := map[string]string{classLabel: "true", StudentLabel: student.Name}
 	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	account, err := c.CoreV1().ServiceAccounts(accounts).Apply(ctx,
-		corev1apply.ServiceAccount(student.Name, accounts).WithLabels(labels).WithAutomountServiceAccountToken(false), options)
+		corev1apply.ServiceAccount(student.Name, accounts).
+			WithLabels(labels).WithAutomountServiceAccountToken(false), options)
 	if err != nil {
 		return nil, fmt.Errorf("applying the ServiceAccount: %w", err)
 	}
 	subject := rbacv1apply.Subject().WithKind(rbacv1.ServiceAccountKind).WithNamespace(accounts).WithName(student.Name)
-	_, err = c.RbacV1().RoleBindings(student.Namespace()).Apply(ctx, rbacv1apply.RoleBinding(studentRole, student.Namespace()).
-		WithLabels(labels).WithSubjects(subject).
-		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(studentRole)), options)
+	_, err = c.RbacV1().RoleBindings(student.Namespace()).Apply(ctx,
+		rbacv1apply.RoleBinding(studentRole, student.Namespace()).
+			WithLabels(labels).WithSubjects(subject).
+			WithRoleRef(rbacv1apply.RoleRef().
+				WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(studentRole)), options)
 	if err != nil {
 		return nil, fmt.Errorf("applying the RoleBinding: %w", err)
 	}
 	// The accounts in the namespace are subjects, too: an operator that runs there must see the kinds that it reconciles.
 	operators := rbacv1apply.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.GroupKind).
 		WithName("system:serviceaccounts:" + student.Namespace())
-	_, err = c.RbacV1().ClusterRoleBindings().Apply(ctx, rbacv1apply.ClusterRoleBinding(student.clusterBinding()).
-		WithLabels(labels).WithSubjects(subject, operators).
-		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)), options)
+	_, err = c.RbacV1().ClusterRoleBindings().Apply(ctx,
+		rbacv1apply.ClusterRoleBinding(student.clusterBinding()).
+			WithLabels(labels).WithSubjects(subject, operators).
+			WithRoleRef(rbacv1apply.RoleRef().
+				WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)), options)
 	if err != nil {
 		return nil, fmt.Errorf("applying the ClusterRoleBinding: %w", err)
 	}

@@ -34,7 +34,9 @@ const contextName = "class"
 const keep = 7 * 24 * time.Hour
 
 // kubeconfig creates the student's kubeconfig, unless a valid one exists.
-func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Student, account *corev1.ServiceAccount) (Invited, error) {
+func (c *Class) kubeconfig(
+	ctx context.Context, clients *clients, student Student, account *corev1.ServiceAccount,
+) (Invited, error) {
 	lifetime := c.Lifetime
 	if lifetime == 0 {
 		lifetime = DefaultLifetime
@@ -50,9 +52,11 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 	}
 	invited := Invited{Student: student, Kubeconfig: c.kubeconfigFile(student)}
 	cluster := &clientcmdapi.Cluster{
-		Server: server, CertificateAuthorityData: admin.CAData, TLSServerName: admin.ServerName, InsecureSkipTLSVerify: admin.Insecure,
+		Server: server, CertificateAuthorityData: admin.CAData,
+		TLSServerName: admin.ServerName, InsecureSkipTLSVerify: admin.Insecure,
 	}
-	if expires, ok := validUntil(invited.Kubeconfig, cluster, account.UID); ok && !c.Renew && time.Until(expires) > min(keep, lifetime/2) {
+	if expires, ok := validUntil(invited.Kubeconfig, cluster, account.UID); ok && !c.Renew &&
+		time.Until(expires) > min(keep, lifetime/2) {
 		invited.Expires = expires
 		// Another program may have made it readable.
 		return invited, os.Chmod(invited.Kubeconfig, 0o600)
@@ -67,7 +71,9 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters[contextName] = cluster
 	kubeconfig.AuthInfos[contextName] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	kubeconfig.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName, Namespace: student.Namespace()}
+	kubeconfig.Contexts[contextName] = &clientcmdapi.Context{
+		Cluster: contextName, AuthInfo: contextName, Namespace: student.Namespace(),
+	}
 	kubeconfig.CurrentContext = contextName
 	content, err := clientcmd.Write(*kubeconfig)
 	if err != nil {
@@ -133,7 +139,8 @@ func (c *Class) writeList(invited []Invited) error {
 	rows := [][]string{{"name", "email", "namespace", "kubeconfig", "expires"}}
 	for _, student := range invited {
 		rows = append(rows, []string{
-			student.Name, student.Email, student.Namespace(), filepath.Base(student.Kubeconfig), student.Expires.UTC().Format(time.RFC3339),
+			student.Name, student.Email, student.Namespace(),
+			filepath.Base(student.Kubeconfig), student.Expires.UTC().Format(time.RFC3339),
 		})
 	}
 	if err := writer.WriteAll(rows); err != nil {
@@ -155,12 +162,15 @@ func Try(ctx context.Context, invited Invited) error {
 	if err != nil {
 		return fmt.Errorf("using the kubeconfig of %s: %w", invited.Name, err)
 	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(
+		ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{},
+	)
 	if err != nil {
 		return fmt.Errorf("using the kubeconfig of %s at %s: %w", invited.Name, config.Host, err)
 	}
 	if want := "system:serviceaccount:" + accounts + ":" + invited.Name; review.Status.UserInfo.Username != want {
-		return fmt.Errorf("using the kubeconfig of %s: the API server authenticates it as %s", invited.Name, review.Status.UserInfo.Username)
+		return fmt.Errorf("using the kubeconfig of %s: the API server authenticates it as %s",
+			invited.Name, review.Status.UserInfo.Username)
 	}
 	return nil
 }

@@ -77,14 +77,19 @@ func TestStudentIsAllowed(t *testing.T) {
 			_, err := ada.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
 				ObjectMeta: metav1.ObjectMeta{Name: "leader-election"},
 				Rules: []rbacv1.PolicyRule{
-					{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
+					{
+						APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+						Verbs: []string{"get", "create", "update"},
+					},
 					{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 				},
 			}, metav1.CreateOptions{})
 			return err
 		},
 		"an icecream of the own name": func() error {
-			_, err := dynamicClient(t, config).Resource(icecreams).Create(t.Context(), icecream("ada.cup"), metav1.CreateOptions{})
+			_, err := dynamicClient(t, config).Resource(icecreams).Create(
+				t.Context(), icecream("ada.cup"), metav1.CreateOptions{},
+			)
 			return err
 		},
 	} {
@@ -124,7 +129,9 @@ func TestStudentIsForbidden(t *testing.T) {
 	mallory, own, dynamicMallory := client(t, config), "student-mallory", dynamicClient(t, config)
 	administrator := dynamicClient(t, class.Config)
 	for _, name := range []string{"victim.cup", "mallory-b.cup", "shop"} {
-		if _, err := administrator.Resource(icecreams).Create(t.Context(), icecream(name), metav1.CreateOptions{}); err != nil {
+		if _, err := administrator.Resource(icecreams).Create(
+			t.Context(), icecream(name), metav1.CreateOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,39 +159,66 @@ func TestStudentIsForbidden(t *testing.T) {
 			_, err := mallory.CoreV1().Pods("student-victim").List(ctx, list)
 			return err
 		}},
-		{what: "read another's Secrets", do: func() error { _, err := mallory.CoreV1().Secrets("student-victim").List(ctx, list); return err }},
+		{what: "read another's Secrets", do: func() error {
+			_, err := mallory.CoreV1().Secrets("student-victim").List(ctx, list)
+			return err
+		}},
 		{what: "run something in another's namespace", do: func() error {
 			_, err := mallory.CoreV1().Pods("student-victim").Create(ctx, pod("x", nil), create)
 			return err
 		}},
-		{what: "delete another's namespace", do: func() error { return mallory.CoreV1().Namespaces().Delete(ctx, "student-victim", del) }},
-		{what: "list who is in the class", do: func() error { _, err := mallory.CoreV1().Namespaces().List(ctx, list); return err }},
-		{what: "list the accounts", do: func() error { _, err := mallory.CoreV1().ServiceAccounts(accounts).List(ctx, list); return err }},
+		{what: "delete another's namespace", do: func() error {
+			return mallory.CoreV1().Namespaces().Delete(ctx, "student-victim", del)
+		}},
+		{what: "list who is in the class", do: func() error {
+			_, err := mallory.CoreV1().Namespaces().List(ctx, list)
+			return err
+		}},
+		{what: "list the accounts", do: func() error {
+			_, err := mallory.CoreV1().ServiceAccounts(accounts).List(ctx, list)
+			return err
+		}},
 		{what: "make a token of another", do: func() error {
-			_, err := mallory.CoreV1().ServiceAccounts(accounts).CreateToken(ctx, "victim", &authenticationv1.TokenRequest{}, create)
+			_, err := mallory.CoreV1().ServiceAccounts(accounts).CreateToken(
+				ctx, "victim", &authenticationv1.TokenRequest{}, create,
+			)
 			return err
 		}},
 		{what: "prolong the own access", do: func() error {
-			_, err := mallory.CoreV1().ServiceAccounts(accounts).CreateToken(ctx, "mallory", &authenticationv1.TokenRequest{}, create)
+			_, err := mallory.CoreV1().ServiceAccounts(accounts).CreateToken(
+				ctx, "mallory", &authenticationv1.TokenRequest{}, create,
+			)
 			return err
 		}},
 		{what: "make a token that never expires", do: func() error {
 			_, err := mallory.CoreV1().Secrets(accounts).Create(ctx, &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: "forever", Annotations: map[string]string{corev1.ServiceAccountNameKey: "mallory"}},
-				Type:       corev1.SecretTypeServiceAccountToken,
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "forever", Annotations: map[string]string{corev1.ServiceAccountNameKey: "mallory"},
+				},
+				Type: corev1.SecretTypeServiceAccountToken,
 			}, create)
 			return err
 		}},
-		{what: "read Secrets of the system", do: func() error { _, err := mallory.CoreV1().Secrets("kube-system").List(ctx, list); return err }},
-		{what: "read all Secrets", do: func() error { _, err := mallory.CoreV1().Secrets("").List(ctx, list); return err }},
+		{what: "read Secrets of the system", do: func() error {
+			_, err := mallory.CoreV1().Secrets("kube-system").List(ctx, list)
+			return err
+		}},
+		{what: "read all Secrets", do: func() error {
+			_, err := mallory.CoreV1().Secrets("").List(ctx, list)
+			return err
+		}},
 		{what: "make a namespace without limits", do: func() error {
-			_, err := mallory.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, create)
+			_, err := mallory.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+			}, create)
 			return err
 		}},
 		{what: "take the limits off the own namespace", do: func() error {
 			return mallory.CoreV1().ResourceQuotas(own).DeleteCollection(ctx, del, list)
 		}},
-		{what: "take the LimitRange away", do: func() error { return mallory.CoreV1().LimitRanges(own).Delete(ctx, "student", del) }},
+		{what: "take the LimitRange away", do: func() error {
+			return mallory.CoreV1().LimitRanges(own).Delete(ctx, "student", del)
+		}},
 		{what: "take the network policy away", do: func() error {
 			return mallory.NetworkingV1().NetworkPolicies(own).Delete(ctx, "student", del)
 		}},
@@ -203,7 +237,9 @@ func TestStudentIsForbidden(t *testing.T) {
 		}},
 		{what: "read the host's files", want: "violates PodSecurity", do: func() error {
 			_, err := mallory.CoreV1().Pods(own).Create(ctx, pod("x", func(s *corev1.PodSpec) {
-				s.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+				s.Volumes = []corev1.Volume{
+					{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+				}
 			}), create)
 			return err
 		}},
@@ -228,15 +264,21 @@ func TestStudentIsForbidden(t *testing.T) {
 		}},
 		{what: "lead a Service to any address", do: func() error {
 			//nolint:staticcheck // endpoints are deprecated, and an attacker does not mind
-			_, err := mallory.CoreV1().Endpoints(own).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, create)
+			_, err := mallory.CoreV1().Endpoints(own).Create(ctx, &corev1.Endpoints{
+				ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			}, create)
 			return err
 		}},
-		{what: "look at the nodes", do: func() error { _, err := mallory.CoreV1().Nodes().List(ctx, list); return err }},
+		{what: "look at the nodes", do: func() error {
+			_, err := mallory.CoreV1().Nodes().List(ctx, list)
+			return err
+		}},
 		{what: "register a webhook", do: func() error {
 			_, err := dynamicMallory.Resource(schema.GroupVersionResource{
 				Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
 			}).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": "ear"},
+				"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+				"metadata": map[string]any{"name": "ear"},
 			}}, create)
 			return err
 		}},
@@ -255,13 +297,16 @@ func TestStudentIsForbidden(t *testing.T) {
 			}, create)
 			return err
 		}},
-		{what: "become one in the own namespace", want: "attempting to grant RBAC permissions not currently held", do: func() error {
-			_, err := mallory.RbacV1().RoleBindings(own).Create(ctx, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: adminRef,
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: accounts, Name: "mallory"}},
-			}, create)
-			return err
-		}},
+		{
+			what: "become one in the own namespace", want: "attempting to grant RBAC permissions not currently held",
+			do: func() error {
+				_, err := mallory.RbacV1().RoleBindings(own).Create(ctx, &rbacv1.RoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: adminRef,
+					Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: accounts, Name: "mallory"}},
+				}, create)
+				return err
+			},
+		},
 		{what: "widen the own role", want: "attempting to grant RBAC permissions not currently held", do: func() error {
 			role, err := mallory.RbacV1().Roles(own).Get(ctx, studentRole, get)
 			if err != nil {
@@ -277,9 +322,12 @@ func TestStudentIsForbidden(t *testing.T) {
 			_, err := client(t, other).CoreV1().Pods("student-victim").List(ctx, list)
 			return err
 		}},
-		{what: "eat another's icecream", want: `mallory may write those only whose names begin with "mallory."`, do: func() error {
-			return dynamicMallory.Resource(icecreams).Delete(ctx, "victim.cup", del)
-		}},
+		{
+			what: "eat another's icecream", want: `mallory may write those only whose names begin with "mallory."`,
+			do: func() error {
+				return dynamicMallory.Resource(icecreams).Delete(ctx, "victim.cup", del)
+			},
+		},
 		{what: "eat that of one with a similar name", want: `whose names begin with "mallory."`, do: func() error {
 			return dynamicMallory.Resource(icecreams).Delete(ctx, "mallory-b.cup", del)
 		}},
@@ -299,10 +347,14 @@ func TestStudentIsForbidden(t *testing.T) {
 		{what: "lie about another's, as an operator", want: `whose names begin with "mallory."`, do: func() error {
 			cup := icecream("victim.cup")
 			cup.Object["status"] = map[string]any{"soldOut": true}
-			_, err := dynamicClient(t, operator).Resource(icecreams).ApplyStatus(ctx, "victim.cup", cup, metav1.ApplyOptions{FieldManager: "x"})
+			_, err := dynamicClient(t, operator).Resource(icecreams).ApplyStatus(
+				ctx, "victim.cup", cup, metav1.ApplyOptions{FieldManager: "x"},
+			)
 			return err
 		}},
-		{what: "eat all of them", do: func() error { return dynamicMallory.Resource(icecreams).DeleteCollection(ctx, del, list) }},
+		{what: "eat all of them", do: func() error {
+			return dynamicMallory.Resource(icecreams).DeleteCollection(ctx, del, list)
+		}},
 		{what: "take over another's from an operator's account", want: `whose names begin with "mallory."`, do: func() error {
 			return dynamicClient(t, operator).Resource(icecreams).Delete(ctx, "victim.cup", del)
 		}},
@@ -312,7 +364,8 @@ func TestStudentIsForbidden(t *testing.T) {
 			if test.want == "" {
 				test.want = "cannot"
 			}
-			if err == nil || !strings.Contains(err.Error(), test.want) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			if err == nil || !strings.Contains(err.Error(), test.want) ||
+				!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 				t.Errorf("error = %v, want a refusal with %q", err, test.want)
 			}
 		})

@@ -83,7 +83,9 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		})
 	}
 	if err != nil {
-		return revoked, fmt.Errorf("%w. No student of the roster has access anymore. Revoke again to delete the remaining objects", err)
+		return revoked, fmt.Errorf(
+			"%w. No student of the roster has access anymore. Revoke again to delete the remaining objects", err,
+		)
 	}
 	return revoked, clients.removeCommon(ctx, c)
 }

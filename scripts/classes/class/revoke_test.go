@@ -31,7 +31,9 @@ func TestForeignNamespaceIsKept(t *testing.T) {
 	if _, err := class.Invite(t.Context(), students("olga", "union")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Invite() error = %v, want %s", err, want)
 	}
-	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-olga", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := administrator.CoreV1().Namespaces().Get(
+		t.Context(), "student-olga", metav1.GetOptions{},
+	); !apierrors.IsNotFound(err) {
 		t.Errorf("Invite created the namespace of another student: %v", err)
 	}
 	_, err = class.Revoke(t.Context(), students("union"), false)
@@ -64,12 +66,16 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 		t.Fatalf("Revoke() = %v, %v", kept, err)
 	}
 	eventually(t, "the token is refused", func() error {
-		if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		if _, err := rita.CoreV1().ConfigMaps("student-rita").List(
+			t.Context(), metav1.ListOptions{},
+		); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("it gets %w", err)
 		}
 		return nil
 	})
-	if _, err := administrator.CoreV1().ConfigMaps("student-rita").Get(t.Context(), "work", metav1.GetOptions{}); err != nil {
+	if _, err := administrator.CoreV1().ConfigMaps("student-rita").Get(
+		t.Context(), "work", metav1.GetOptions{},
+	); err != nil {
 		t.Errorf("the work was not kept: %v", err)
 	}
 	if _, err := os.Stat(invited[0].Kubeconfig); !errors.Is(err, os.ErrNotExist) {
@@ -79,7 +85,9 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 	if _, err := class.Revoke(t.Context(), students("rita"), false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-rita", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := administrator.CoreV1().Namespaces().Get(
+		t.Context(), "student-rita", metav1.GetOptions{},
+	); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace still exists: %v", err)
 	}
 	if _, err := dynamicClient(t, class.Config).Resource(icecreams).Get(t.Context(),
@@ -95,7 +103,9 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 	if !again.New {
 		t.Error("the old kubeconfig was reused")
 	}
-	if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+	if _, err := rita.CoreV1().ConfigMaps("student-rita").List(
+		t.Context(), metav1.ListOptions{},
+	); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a request with the revoked token: error = %v", err)
 	}
 	if err := Try(t.Context(), again); err != nil {
@@ -111,7 +121,8 @@ func TestResumeAfterInterruption(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	interruption := errors.New("the power went")
 	class.Progress = func(int, int, string) { cancel(interruption) }
-	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
+	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, interruption) {
 		t.Fatalf("Revoke() error = %v", err)
 	}
 	class.Progress = nil
@@ -122,7 +133,8 @@ func TestResumeAfterInterruption(t *testing.T) {
 	}
 	interrupted, cancel = context.WithCancelCause(t.Context())
 	class.Progress = func(int, int, string) { cancel(interruption) }
-	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
+	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, interruption) {
 		t.Fatalf("Revoke() error = %v", err)
 	}
 	class.Progress = nil
@@ -131,7 +143,9 @@ func TestResumeAfterInterruption(t *testing.T) {
 		if err := Try(t.Context(), invited); err != nil {
 			t.Error(err)
 		}
-		if _, err := client(t, as(t, invited)).CoreV1().ConfigMaps(invited.Namespace()).List(t.Context(), metav1.ListOptions{}); err != nil {
+		if _, err := client(t, as(t, invited)).CoreV1().ConfigMaps(invited.Namespace()).List(
+			t.Context(), metav1.ListOptions{},
+		); err != nil {
 			t.Error(err)
 		}
 	}

@@ -112,7 +112,9 @@ func parseStudent(line string) (Student, error) {
 	if len(fields) == 2 && fields[1] != "" {
 		address, err := mail.ParseAddress(fields[1])
 		if err != nil || address.Address != fields[1] {
-			return Student{}, fmt.Errorf("%q is not an e-mail address: write one such as ada@example.org, or leave it out", fields[1])
+			return Student{}, fmt.Errorf(
+				"%q is not an e-mail address: write one such as ada@example.org, or leave it out", fields[1],
+			)
 		}
 		student.Email = fields[1]
 	}

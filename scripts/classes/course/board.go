@@ -142,7 +142,8 @@ func (b *Board) decided(e ended) {
 	}
 	b.without++
 	if e.report.Outcome == report.Error {
-		b.write(b.erase() + report.OneLine(fmt.Sprintf("no grade: %s, %s: %s", student(e.Job), e.Lab, e.report.Reason)) + "\n" + b.draw())
+		b.write(b.erase() +
+			report.OneLine(fmt.Sprintf("no grade: %s, %s: %s", student(e.Job), e.Lab, e.report.Reason)) + "\n" + b.draw())
 	}
 }
 
@@ -222,7 +223,8 @@ func (b *Board) draw() string {
 			continue
 		}
 		seconds := int(b.now().Sub(r.began).Seconds())
-		lines = append(lines, fmt.Sprintf("%3d  %-24s %-15s %4d s  %s", i+1, cut(r.student, 24), cut(r.lab, 15), seconds, r.now()))
+		lines = append(lines,
+			fmt.Sprintf("%3d  %-24s %-15s %4d s  %s", i+1, cut(r.student, 24), cut(r.lab, 15), seconds, r.now()))
 	}
 	var text strings.Builder
 	for _, line := range lines {

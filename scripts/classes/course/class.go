@@ -211,7 +211,9 @@ func newCell(lab string, mark rules.Mark, attempts []Attempt) Cell {
 			cell.Known = false
 			if a != cell.Counted {
 				_, why := a.outcome()
-				cell.Problem = strings.TrimPrefix(fmt.Sprintf("%s; attempt %d has no grade: %s", cell.Problem, a.Attempt, why), "; ")
+				cell.Problem = strings.TrimPrefix(
+					fmt.Sprintf("%s; attempt %d has no grade: %s", cell.Problem, a.Attempt, why), "; ",
+				)
 			}
 		}
 	}

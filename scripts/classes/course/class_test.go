@@ -75,7 +75,9 @@ func TestGradebook(t *testing.T) {
 	if a, b := rows["student-01"], rows["student-09"]; a["01-icecream points"] != b["01-icecream points"] {
 		t.Errorf("equal work has %s and %s points", a["01-icecream points"], b["01-icecream points"])
 	}
-	for _, name := range []string{"report.html", "report.md", "report.json", "junit.xml", "gradescope.json", "classroom50.json"} {
+	for _, name := range []string{
+		"report.html", "report.md", "report.json", "junit.xml", "gradescope.json", "classroom50.json",
+	} {
 		if _, err := os.Stat(filepath.Join(dir, StudentsDir, "student-09", "01-icecream", "1", name)); err != nil {
 			t.Error(err)
 		}
@@ -85,7 +87,8 @@ func TestGradebook(t *testing.T) {
 	if one, err := report.Read(file); err != nil || !strings.Contains(one.Submission.Dir, "student-09") {
 		t.Errorf("the report = %+v, %v", one, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(dir, PageFile)); err != nil || !strings.Contains(string(content), c.Title) {
+	if content, err := os.ReadFile(filepath.Join(dir, PageFile)); err != nil ||
+		!strings.Contains(string(content), c.Title) {
 		t.Errorf("reading the page of the class: %v", err)
 	}
 	if err := RemoveResults(dir); err != nil {
@@ -157,7 +160,8 @@ func TestGradeWaitsForOtherAttempts(t *testing.T) {
 func TestGradebookHasNoFormulas(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"=HYPERLINK(1)": "'=HYPERLINK(1)", "-5": "-5", "-5+3": "'-5+3", "@x": "'@x", "+1": "+1", "ada": "ada", "": "", "\t=1": "'\t=1",
+		"=HYPERLINK(1)": "'=HYPERLINK(1)", "-5": "-5", "-5+3": "'-5+3",
+		"@x": "'@x", "+1": "+1", "ada": "ada", "": "", "\t=1": "'\t=1",
 	} {
 		if got := plain(text); got != want {
 			t.Errorf("plain(%q) = %q, want %q", text, got, want)
@@ -194,15 +198,18 @@ func TestRulesApplyToResults(t *testing.T) {
 	defer closeJournal(t, journal)
 	c := fakeClass()
 	var err error
-	c.Rules, err = rules.Parse("class.yaml", []byte("late: {percent: 10}\nlabs: {1: {deadline: 2026-11-10 23:59}}\nstudents:\n"+
-		"  student-01: {labs: {1: {points: -2.5, comment: Look again.}, 2: {excused: true}}}\n"))
+	c.Rules, err = rules.Parse("class.yaml",
+		[]byte("late: {percent: 10}\nlabs: {1: {deadline: 2026-11-10 23:59}}\nstudents:\n"+
+			"  student-01: {labs: {1: {points: -2.5, comment: Look again.}, 2: {excused: true}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range c.Submissions {
 		c.Submissions[i].Submitted = time.Date(2026, 11, 12, 12, 0, 0, 0, time.UTC)
 	}
-	if c.Results, err = Run(t.Context(), Options{Jobs: c.Jobs(), Grader: &fake{}, Journal: journal, Slots: 3}); err != nil {
+	if c.Results, err = Run(t.Context(), Options{
+		Jobs: c.Jobs(), Grader: &fake{}, Journal: journal, Slots: 3,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteResults(dir, c, About{Redactor: NewRedactor()}); err != nil {
@@ -214,7 +221,8 @@ func TestRulesApplyToResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for column, want := range map[string]string{
-		"01-icecream late days": "2", "01-icecream final": decimal(max(0, points*0.8-2.5)), "01-icecream comment": "Look again.",
+		"01-icecream late days": "2", "01-icecream final": decimal(max(0, points*0.8-2.5)),
+		"01-icecream comment":   "Look again.",
 		"02-reconciler outcome": Excused, "02-reconciler final": "", "total": decimal(max(0, points*0.8-2.5)),
 	} {
 		if row[column] != want {
@@ -226,7 +234,9 @@ func TestRulesApplyToResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	grades := unzip(t, content)[GradesFile]
-	for _, want := range []string{"2 days late", "-2.5 by hand", "Look again.", "does not count for you", `href="01-icecream/report.html"`} {
+	for _, want := range []string{
+		"2 days late", "-2.5 by hand", "Look again.", "does not count for you", `href="01-icecream/report.html"`,
+	} {
 		if !strings.Contains(grades, want) {
 			t.Errorf("the feedback does not contain %q", want)
 		}

@@ -40,12 +40,19 @@ func (f *fake) Fetch(_ context.Context, job Job) {
 
 func (f *fake) Blank(job Job) *report.Report {
 	return &report.Report{
-		Schema: report.Schema, Lab: job.Lab, Title: "A lab", Submission: report.Submission{Dir: job.Dir}, Outcome: report.Graded, Seed: job.Seed,
+		Schema: report.Schema, Lab: job.Lab, Title: "A lab",
+		Submission: report.Submission{Dir: job.Dir}, Outcome: report.Graded, Seed: job.Seed,
 		MaxScore: 100, Environment: report.Environment{Cluster: "embedded", OS: "linux", Arch: "amd64", CPUs: 2},
 		Started: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), Seconds: 1.5,
 		Checks: []report.Check{
-			{ID: "first", Title: "The first one holds", Status: report.Skipped, MaxPoints: 60, Reason: "skipped: the run ended before it"},
-			{ID: "second", Title: "The second one holds", Status: report.Skipped, MaxPoints: 40, Reason: "skipped: the run ended before it"},
+			{
+				ID: "first", Title: "The first one holds", Status: report.Skipped,
+				MaxPoints: 60, Reason: "skipped: the run ended before it",
+			},
+			{
+				ID: "second", Title: "The second one holds", Status: report.Skipped,
+				MaxPoints: 40, Reason: "skipped: the run ended before it",
+			},
 		},
 	}
 }
@@ -131,7 +138,8 @@ func fakeClass() *Class {
 				digest = "same"
 			}
 			s := intake.Submission{
-				Student: student, Lab: lab.Name, Attempt: 1, Dir: "/srv/prof/class/" + student + "/" + lab.Name, From: student + ".zip", Digest: digest,
+				Student: student, Lab: lab.Name, Attempt: 1,
+				Dir: "/srv/prof/class/" + student + "/" + lab.Name, From: student + ".zip", Digest: digest,
 			}
 			if i == 23 {
 				s.Dir, s.Digest, s.Problem = "", "", "its archive is broken: hand it in again"

@@ -37,7 +37,8 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 	archive := zip.NewWriter(w)
 	add := func(name string, content []byte) error {
 		file, err := archive.CreateHeader(&zip.FileHeader{
-			Name: name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), // the earliest that the format knows
+			// The time is the earliest that the format knows.
+			Name: name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC),
 		})
 		if err == nil {
 			_, err = file.Write(content)

@@ -81,7 +81,9 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const seed = 4021337
-	secrets := []string{"/srv/prof", "/srv/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed)}
+	secrets := []string{
+		"/srv/prof", "/srv/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed),
+	}
 	redactor := NewRedactor("/srv/prof", "/srv/prof/operator-labs", "/tmp/lab-8123", "", "/", "relative")
 	phrases := []string{
 		"%s", "it failed in %s/cmd/main.go:3:4: undefined", "\"%s/api/v1\" (see %s)",
@@ -103,8 +105,9 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 		}
 		r := &report.Report{
 			Schema: report.Schema, Lab: "02-reconciler", Title: "A loop",
-			Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}}, Outcome: report.NotBuilt,
-			Reason: text(), Seed: seed, Steps: []report.Step{{Name: "build"}},
+			Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}},
+			Outcome:    report.NotBuilt,
+			Reason:     text(), Seed: seed, Steps: []report.Step{{Name: "build"}},
 			Checks: []report.Check{{
 				ID: "one", Title: "It holds", Status: report.Failed, MaxPoints: 100,
 				Expected: text(), Observed: text(), Evidence: []string{text(), text()},

@@ -71,7 +71,9 @@ func (c *Cell) fields(student string) []string {
 	if c.Counted != nil && c.Counted.Result != nil {
 		page = path.Join(reportsDir(student, c.Counted), report.HTMLFile)
 	}
-	return []string{attempt, points, strconv.Itoa(c.Mark.Max), strconv.Itoa(c.Mark.Late), final, c.Outcome, c.comment(), page}
+	return []string{
+		attempt, points, strconv.Itoa(c.Mark.Max), strconv.Itoa(c.Mark.Late), final, c.Outcome, c.comment(), page,
+	}
 }
 
 // comment returns the instructor's comment, and the reason why there is no grade.

@@ -98,7 +98,8 @@ type Journal struct {
 type work struct{ lab, digest string }
 
 // ErrBusy means that another process grades the same class.
-var ErrBusy = errors.New("another `lab class` is grading into this folder: wait until it has ended, or choose another folder with --out")
+var ErrBusy = errors.New("another `lab class` is grading into this folder: wait until it has ended, " +
+	"or choose another folder with --out")
 
 // OpenJournal opens the journal in the folder of a class, and creates both if necessary. The error is ErrBusy if
 // another process has it open.
@@ -117,7 +118,9 @@ func openSynced(dir string, sync func(*os.File) error) (*Journal, error) {
 		return nil, fmt.Errorf("locking the journal: %w", err)
 	}
 	removal.Abandoned(filepath.Join(dir, runsDir), temporaryPrefix)
-	j := &Journal{dir: dir, unlock: unlock, sync: sync, final: map[Key]Record{}, last: map[Key]Record{}, works: map[work]Record{}}
+	j := &Journal{
+		dir: dir, unlock: unlock, sync: sync, final: map[Key]Record{}, last: map[Key]Record{}, works: map[work]Record{},
+	}
 	if err := j.open(); err != nil {
 		unlock()
 		return nil, err

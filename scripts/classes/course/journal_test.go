@@ -76,7 +76,8 @@ func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size := range len(whole) + 1 {
-		if size%7 > 0 && len(whole)-size > 40 && whole[min(size, len(whole)-1)] != '\n' && (size == 0 || whole[size-1] != '\n') {
+		if size%7 > 0 && len(whole)-size > 40 && whole[min(size, len(whole)-1)] != '\n' &&
+			(size == 0 || whole[size-1] != '\n') {
 			continue // every offset near a line's end, and some others
 		}
 		if err := os.WriteFile(file, whole[:size], 0o600); err != nil {

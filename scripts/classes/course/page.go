@@ -31,7 +31,9 @@ func (l *Lab) page() page.Lab {
 
 // page returns the class as its pages show it. known holds the misconceptions of each lab, by its name. seen redacts a
 // report for the reader, and text redacts a sentence about one.
-func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen redaction, text func(string) string) (*page.Class, error) {
+func (c *Class) page(
+	rows []Row, known map[string][]misconception.Known, seen redaction, text func(string) string,
+) (*page.Class, error) {
 	p := &page.Class{Title: c.Title, Walls: c.Walls, Notices: c.Notices}
 	for _, lab := range c.Labs {
 		p.Labs = append(p.Labs, lab.page())
@@ -124,7 +126,8 @@ func (c *Class) timeLine(p *page.Class) {
 	p.Started = runs[0].Started
 	for _, r := range runs {
 		span := page.Span{
-			Student: r.Student, Lab: r.Lab, Slot: r.Slot, Start: r.Started.Sub(p.Started), Took: time.Duration(r.Seconds * float64(time.Second)),
+			Student: r.Student, Lab: r.Lab, Slot: r.Slot, Start: r.Started.Sub(p.Started),
+			Took:    time.Duration(r.Seconds * float64(time.Second)),
 			Outcome: string(r.Outcome), Points: r.Score, Max: r.Max,
 		}
 		p.Run, p.Took = append(p.Run, span), max(p.Took, span.Start+span.Took)

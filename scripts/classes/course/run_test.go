@@ -134,7 +134,9 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 		n := 0
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if n++; n == runs {
-				killTimer := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // may have ended
+				killTimer := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() {
+					_ = command.Process.Kill() // may have ended
+				})
 				defer killTimer.Stop()
 			}
 		}
@@ -297,7 +299,9 @@ func TestHangingRunIsCancelled(t *testing.T) {
 	defer closeJournal(t, journal)
 	var jobs []Job
 	for i, digest := range []string{"hangs", "right", "hangs-too", "wrong"} {
-		jobs = append(jobs, Job{Key: Key{Lab: "02-reconciler", Digest: digest}, Student: fmt.Sprint(i), Dir: "/x", Within: 20 * time.Millisecond})
+		jobs = append(jobs, Job{
+			Key: Key{Lab: "02-reconciler", Digest: digest}, Student: fmt.Sprint(i), Dir: "/x", Within: 20 * time.Millisecond,
+		})
 	}
 	all, err := Run(t.Context(), Options{Jobs: jobs, Grader: &fake{}, Journal: journal})
 	if err != nil {

@@ -33,11 +33,15 @@ func Slots(processors int, free, each int64) int {
 func FreeMemory() (int64, error) {
 	system, err := procfs.NewDefaultFS()
 	if err != nil {
-		return 0, fmt.Errorf("reading the amount of free memory: %w; set --slots to the number of submissions to grade at a time", err)
+		return 0, fmt.Errorf(
+			"reading the amount of free memory: %w; set --slots to the number of submissions to grade at a time", err,
+		)
 	}
 	memory, err := system.Meminfo()
 	if err != nil || memory.MemAvailableBytes == nil {
-		return 0, fmt.Errorf("reading the amount of free memory: %w; set --slots to the number of submissions to grade at a time", err)
+		return 0, fmt.Errorf(
+			"reading the amount of free memory: %w; set --slots to the number of submissions to grade at a time", err,
+		)
 	}
 	return int64(*memory.MemAvailableBytes), nil //nolint:gosec // no machine has so much
 }

@@ -52,8 +52,11 @@ func TestMissingModulesAreReported(t *testing.T) {
 	g := newTestGrader(t, "01-icecream")
 	dir := t.TempDir()
 	module := "module example.com/ada\n\ngo 1.26\n\nrequire example.com/nobody/has/this v1.0.0\n"
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600), os.WriteFile(filepath.Join(dir, "main.go"),
-		[]byte("package main\n\nimport _ \"example.com/nobody/has/this\"\n\nfunc main() {}\n"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600),
+		os.WriteFile(filepath.Join(dir, "main.go"),
+			[]byte("package main\n\nimport _ \"example.com/nobody/has/this\"\n\nfunc main() {}\n"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	job := course.Job{Key: course.Key{Lab: "01-icecream"}, Dir: dir}

@@ -78,7 +78,8 @@ func cleanName(raw string) (string, error) {
 			"create the archive with a program that separates folders with slashes", shown)
 	case strings.HasPrefix(raw, "/"), slices.Contains(elements, ".."):
 		return "", problemf("a name in the archive points outside it (%s): hand in an archive of the folder itself", shown)
-	case len(raw) > maxPath, len(elements) > maxFolders, slices.ContainsFunc(elements, func(e string) bool { return len(e) > maxElement }):
+	case len(raw) > maxPath, len(elements) > maxFolders,
+		slices.ContainsFunc(elements, func(e string) bool { return len(e) > maxElement }):
 		return "", problemf("a name in the archive is too long (%.80s…): shorten it", shown)
 	case raw == "":
 		return "", problemf("a name in the archive is empty: create the archive again")
@@ -151,7 +152,9 @@ func (u *unpacker) write(name string, content io.Reader, executable bool) (err e
 	u.left -= n
 	if _, long := errors.AsType[*limited.LongError](err); long {
 		if limit < u.limits.File {
-			return problemf("more than %d MB are in the archive: hand in the folder of the lab, and nothing else", u.limits.Bytes>>20)
+			return problemf(
+				"more than %d MB are in the archive: hand in the folder of the lab, and nothing else", u.limits.Bytes>>20,
+			)
 		}
 		return problemf("%s in the archive has more than %d MB: leave it out", printable(name), u.limits.File>>20)
 	}
@@ -190,10 +193,14 @@ func (u *unpacker) link(name, target string) error {
 	}
 	inside := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) || inside == ".." || strings.HasPrefix(inside, "../") {
-		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file", printable(name), printable(target))
+		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file",
+			printable(name), printable(target))
 	}
-	if target == "" || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl) || strings.Contains(target, `\`) {
-		return problemf("%s in the archive is a link to a name that can't be followed: replace it with the file", printable(name))
+	if target == "" || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl) ||
+		strings.Contains(target, `\`) {
+		return problemf(
+			"%s in the archive is a link to a name that can't be followed: replace it with the file", printable(name),
+		)
 	}
 	u.links = append(u.links, link{name, target})
 	return nil
@@ -203,7 +210,8 @@ func (u *unpacker) link(name, target string) error {
 func (u *unpacker) hardLink(name, target string) error {
 	clean, err := cleanName(target)
 	if err != nil {
-		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file", printable(name), printable(target))
+		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file",
+			printable(name), printable(target))
 	}
 	from, err := limited.Open(u.root.Name(), clean, u.limits.File)
 	if err != nil {

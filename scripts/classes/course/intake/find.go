@@ -54,7 +54,8 @@ func (e *MissingError) Error() string {
 	if len(others) > 3 {
 		others = append(slices.Clone(others[:3]), fmt.Sprintf("%d more", len(others)-3))
 	}
-	return fmt.Sprintf("none of its Go modules is that of lab %d (%s): hand in the folder of the lab, named %s. There are %s",
+	return fmt.Sprintf("none of its Go modules is that of lab %d (%s): hand in the folder of the lab, "+
+		"named %s. There are %s",
 		e.Lab.Number, e.Lab.Name, e.Lab.Name, strings.Join(others, ", "))
 }
 
@@ -246,7 +247,9 @@ func look(dir string, limit int) (modules []module, archives []string, err error
 			return fmt.Errorf("looking for Go modules: %w", err)
 		}
 		if count++; count > limit {
-			return problemf("there are more than %d files and folders in it: hand in the folder of the lab, and nothing else", limit)
+			return problemf(
+				"there are more than %d files and folders in it: hand in the folder of the lab, and nothing else", limit,
+			)
 		}
 		base := path.Base(name)
 		switch {

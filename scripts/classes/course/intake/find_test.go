@@ -28,7 +28,11 @@ func TestFind(t *testing.T) {
 		{"in a folder", labFiles("my-work/", mine), "my-work"},
 		{"in a folder of GitHub's ZIP", labFiles("operator-main/", mine), "operator-main"},
 		{"a module of tools beside it", join(labFiles("", mine), files{"tools/go.mod": "module tools\n"}), "."},
-		{"a whole repository", join(labFiles("labs/01-icecream/", path1), labFiles("labs/02-reconciler/", path2)), "labs/02-reconciler"},
+		{
+			"a whole repository",
+			join(labFiles("labs/01-icecream/", path1), labFiles("labs/02-reconciler/", path2)),
+			"labs/02-reconciler",
+		},
 		{
 			"one in GitHub's ZIP",
 			join(labFiles("x-main/labs/01-icecream/", path1), labFiles("x-main/labs/02-reconciler/", path2)),
@@ -41,7 +45,10 @@ func TestFind(t *testing.T) {
 				labFiles("out/kept/1/02-reconciler/", path2), files{"scripts/go.mod": "module lva.io/operators/scripts\n"}),
 			"labs/02-reconciler",
 		},
-		{"only the solution", labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"), "solutions/02-reconciler"},
+		{
+			"only the solution", labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"),
+			"solutions/02-reconciler",
+		},
 		{"a copy of the solution", labFiles("", "lva.io/operators/solutions/02-reconciler"), "."},
 		{"folders with other names", join(labFiles("lab1/", mine), labFiles("Lab_02/", mine)), "Lab_02"},
 		{"folders with numbers", join(labFiles("1/", mine), labFiles("2/", mine)), "2"},
@@ -56,7 +63,8 @@ func TestFind(t *testing.T) {
 		{"a module in a folder of its lab", labFiles("02-reconciler/project/", mine), "02-reconciler/project"},
 		{
 			"what is in vendor and testdata is none",
-			join(labFiles("a/", mine), labFiles("vendor/x/", mine), labFiles("testdata/y/", mine), labFiles(".cache/z/", mine)), "a",
+			join(labFiles("a/", mine), labFiles("vendor/x/", mine), labFiles("testdata/y/", mine), labFiles(".cache/z/", mine)),
+			"a",
 		},
 		{"a broken go.mod", files{"02-reconciler/go.mod": "\x00"}, "02-reconciler"},
 		{
@@ -74,7 +82,10 @@ func TestFind(t *testing.T) {
 		},
 		{"another lab by its module path", labFiles("", path1), "none of its Go modules is that of lab 2"},
 		{"a lab that the course does not have", labFiles("lab-3/", mine), "none of its Go modules is that of lab 2"},
-		{"none", files{"main.go": "package main\n"}, "there is no go.mod in it: hand in the folder of the lab, with its go.mod"},
+		{
+			"none", files{"main.go": "package main\n"},
+			"there is no go.mod in it: hand in the folder of the lab, with its go.mod",
+		},
 		{"too deep", labFiles(strings.Repeat("x/", 12), mine), "there is no go.mod in it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,7 +133,8 @@ func TestFindUsesFolderName(t *testing.T) {
 
 func TestFindInMissingFolder(t *testing.T) {
 	t.Parallel()
-	if _, err := Find(filepath.Join(t.TempDir(), "missing"), lab2, course, nil); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := Find(filepath.Join(t.TempDir(), "missing"), lab2, course, nil); err == nil ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("Find() error = %v", err)
 	}
 }

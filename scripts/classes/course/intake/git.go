@@ -106,7 +106,8 @@ func (r *reader) fetch(ctx context.Context, url, dir string) error {
 	if err != nil {
 		return fmt.Errorf("preparing git: %w", err)
 	}
-	_, err = r.git(ctx, dir, nil, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", url,
+	_, err = r.git(ctx, dir, nil, "fetch", "--quiet", "--no-tags",
+		"--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", url,
 		"+HEAD:"+headRef, "+refs/heads/*:refs/heads/*")
 	if err == nil {
 		return nil
@@ -150,7 +151,8 @@ func (r *reader) revisions(ctx context.Context, dir string, asked commit, deadli
 	if !asked.before.IsZero() {
 		one, err := r.revision(ctx, dir, headRef, asked.before)
 		if err == nil && one == nil {
-			return nil, problemf("the repository has no commit before %s: the first one is later", asked.before.Format(time.RFC3339))
+			return nil, problemf("the repository has no commit before %s: the first one is later",
+				asked.before.Format(time.RFC3339))
 		}
 		return single(one, err)
 	}
@@ -249,15 +251,17 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	settings := []string{
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
 		"-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-		"-c", "fetch.fsckObjects=false", "-c", "submodule.recurse=false", "-c", "http.followRedirects=initial", "-c", "safe.bareRepository=all",
+		"-c", "fetch.fsckObjects=false", "-c", "submodule.recurse=false",
+		"-c", "http.followRedirects=initial", "-c", "safe.bareRepository=all",
 		"-c", "core.attributesFile=/dev/null", "-c", "tar.umask=0022",
 	}
 	// Git stores everything that it fetches in one file. The kernel limits its size, in blocks of 512 bytes (POSIX,
 	// ulimit).
 	script := fmt.Sprintf(`ulimit -f %d && exec "$@"`, r.Limits.Repository/512)
 	started, err := r.scope.Start(process.Spec{
-		Name: "git " + args[0], Path: "/bin/sh", Args: slices.Concat([]string{"-c", script, "sh", program}, location, settings, args),
-		Env: gitEnvironment(args[0]), Dir: dir, Stdout: output, Stderr: stderr, Background: true,
+		Name: "git " + args[0], Path: "/bin/sh",
+		Args: slices.Concat([]string{"-c", script, "sh", program}, location, settings, args),
+		Env:  gitEnvironment(args[0]), Dir: dir, Stdout: output, Stderr: stderr, Background: true,
 	})
 	if err != nil {
 		return "", err
@@ -290,7 +294,8 @@ func gitEnvironment(command string) (env []string) {
 	if command != "fetch" {
 		env = append(env, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	}
-	return append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false", "GCM_INTERACTIVE=never",
+	return append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false",
+		"SSH_ASKPASS=/bin/false", "GCM_INTERACTIVE=never",
 		"GIT_ALLOW_PROTOCOL="+strings.Join(schemes, ":"), "GIT_LFS_SKIP_SMUDGE=1", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 }
 
@@ -301,7 +306,8 @@ func gitProblem(command, stderr string, err error) error {
 	reason := ""
 	for line := range strings.Lines(stderr) {
 		for _, prefix := range []string{"fatal: ", "error: ", "remote: "} {
-			if text, found := strings.CutPrefix(strings.TrimSpace(line), prefix); found && (reason == "" || prefix == "fatal: ") {
+			if text, found := strings.CutPrefix(strings.TrimSpace(line), prefix); found &&
+				(reason == "" || prefix == "fatal: ") {
 				reason = text
 			}
 		}

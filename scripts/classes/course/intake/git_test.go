@@ -41,7 +41,8 @@ func (r *repo) git(at string, args ...string) string {
 		"-c", "user.name=ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always",
 	}, args...)...)
 	command.Dir = r.dir
-	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_COMMITTER_DATE="+at, "GIT_AUTHOR_DATE="+at)
+	command.Env = append(os.Environ(),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_COMMITTER_DATE="+at, "GIT_AUTHOR_DATE="+at)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("git %v: %v\n%s", args, err, output)
@@ -121,7 +122,9 @@ func TestRepositories(t *testing.T) {
 			t.Errorf("%s: the submissions are %+v, want %q", commit, all, want)
 		}
 	}
-	all := readRosterOf(t, dir, Options{}, "ada,file://"+filepath.Join(dir, "empty"), "bob,file://"+filepath.Join(dir, "missing.git"))
+	all := readRosterOf(
+		t, dir, Options{}, "ada,file://"+filepath.Join(dir, "empty"), "bob,file://"+filepath.Join(dir, "missing.git"),
+	)
 	if len(all) != 2 || !strings.HasPrefix(all[0].Problem, "the repository has no commits") ||
 		!strings.HasPrefix(all[1].Problem, "git fetch failed (") {
 		t.Errorf("Read() = %+v", all)
@@ -263,7 +266,9 @@ func TestGitEnvironmentAndProblem(t *testing.T) {
 	t.Setenv("GIT_CONFIG_COUNT", "1")
 	t.Setenv("GIT_SSH_COMMAND", "ssh -i key")
 	env := gitEnvironment("fetch")
-	for _, want := range []string{"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:ssh:file", "GIT_SSH_COMMAND=ssh -i key"} {
+	for _, want := range []string{
+		"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:ssh:file", "GIT_SSH_COMMAND=ssh -i key",
+	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %q", want, env)
 		}

@@ -57,7 +57,8 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 			path: filepath.Join(dir, one.folder), from: from + one.folder, submitted: one.submitted,
 		}
 		if _, err := os.Lstat(base.path); errors.Is(err, fs.ErrNotExist) {
-			base.problem = fmt.Sprintf("%s names the folder %s, which is not there: export the submissions again", gradescopeFile, one.folder)
+			base.problem = fmt.Sprintf("%s names the folder %s, which is not there: export the submissions again",
+				gradescopeFile, one.folder)
 		}
 		if len(one.students) == 0 {
 			sources = append(sources, base)
@@ -77,7 +78,8 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 		if name := entry.Name(); entry.IsDir() && strings.HasPrefix(name, "submission_") && !known[name] {
 			sources = append(sources, source{
 				identity: name, name: name, lab: lab, path: filepath.Join(dir, name), from: from + name,
-				problem: fmt.Sprintf("%s does not name the student of the folder %s: export the submissions again", gradescopeFile, name),
+				problem: fmt.Sprintf("%s does not name the student of the folder %s: export the submissions again",
+					gradescopeFile, name),
 			})
 		}
 	}

@@ -81,7 +81,8 @@ type Submission struct {
 // DefaultLimits are large enough for a clone of this repository, and small enough for 500 of them at a time.
 func DefaultLimits() Limits {
 	return Limits{
-		Archive: 64 << 20, Bytes: 128 << 20, File: 32 << 20, Stream: 1 << 30, Directory: 16 << 20, Files: 20_000, Entries: 100_000,
+		Archive: 64 << 20, Bytes: 128 << 20, File: 32 << 20,
+		Stream: 1 << 30, Directory: 16 << 20, Files: 20_000, Entries: 100_000,
 		Repository: 256 << 20, Git: 5 * time.Minute,
 	}
 }
@@ -282,7 +283,9 @@ type candidate struct {
 }
 
 // candidates finds the modules of labs in all trees. The modules of a lab are attempts at it.
-func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank Submission) (all []candidate, err error) {
+func (r *reader) candidates(
+	ctx context.Context, trees []tree, labs []Lab, blank Submission,
+) (all []candidate, err error) {
 	for _, t := range trees {
 		for _, lab := range labs {
 			result := candidate{Submission: blank}
@@ -320,7 +323,9 @@ func withoutMissing(all []candidate) []candidate {
 
 // find finds the module of a lab in a tree, and its digest.
 func (r *reader) find(ctx context.Context, t tree, lab Lab) (dir, sum string, err error) {
-	wanted := search{lab: lab, course: r.Course, owns: r.Owns, hint: t.hint, only: t.only || len(r.Labs) == 1, limit: r.Limits.Entries}
+	wanted := search{
+		lab: lab, course: r.Course, owns: r.Owns, hint: t.hint, only: t.only || len(r.Labs) == 1, limit: r.Limits.Entries,
+	}
 	if dir, err = wanted.find(t.dir); err != nil {
 		return "", "", err
 	}

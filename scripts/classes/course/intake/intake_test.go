@@ -59,7 +59,9 @@ func (f files) write(t *testing.T, dir string) {
 	t.Helper()
 	for name, content := range f {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +139,8 @@ func readAll(t *testing.T, source string, labs ...Lab) []Submission {
 		t.Fatal(err)
 	}
 	for _, s := range all {
-		if (s.Problem == "") != (s.Dir != "") || (s.Problem == "") != (len(s.Digest) == 64) || s.Attempt < 1 || s.Student != safeName(s.Student) {
+		if (s.Problem == "") != (s.Dir != "") || (s.Problem == "") != (len(s.Digest) == 64) || s.Attempt < 1 ||
+			s.Student != safeName(s.Student) {
 			t.Errorf("Read() = %+v", s)
 		}
 		if s.Dir != "" {
@@ -245,7 +248,9 @@ func TestHostileFolders(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // a folder
+	t.Cleanup(func() {
+		_ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) //nolint:gosec // a folder
+	})
 	want := []string{
 		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
 		"link-inside 02-reconciler 1: in 02-reconciler",
@@ -319,7 +324,8 @@ func TestNamesOfStudents(t *testing.T) {
 		}
 		seen[strings.ToLower(name)] = true
 	}
-	if names["3"] != "bob" || !strings.HasPrefix(names["1"], "Ada-") || !strings.HasPrefix(names["2"], "ada-") || len(names) != 6 {
+	if names["3"] != "bob" || !strings.HasPrefix(names["1"], "Ada-") || !strings.HasPrefix(names["2"], "ada-") ||
+		len(names) != 6 {
 		t.Errorf("studentNames() = %v", names)
 	}
 }

@@ -21,7 +21,9 @@ func list(o Options) ([]source, error) {
 	info, err := os.Stat(o.Source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no %s: name a folder with a folder or an archive for each student, or a roster.csv", o.Source)
+		return nil, fmt.Errorf(
+			"there is no %s: name a folder with a folder or an archive for each student, or a roster.csv", o.Source,
+		)
 	case err != nil:
 		return nil, fmt.Errorf("reading the submissions: %w", err)
 	case info.IsDir():
@@ -69,7 +71,9 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 			continue
 		case kind.IsDir() && lab == nil && labNamed(o.Course, name) != nil:
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-				return nil, fmt.Errorf("%s is the module of a lab, so %s seems to be the work of one student: name the folder above", path, dir)
+				return nil, fmt.Errorf(
+					"%s is the module of a lab, so %s seems to be the work of one student: name the folder above", path, dir,
+				)
 			}
 			if folderLab := labNamed(o.Labs, name); folderLab != nil {
 				more, err := listFolder(o, path, from+name+"/", folderLab)

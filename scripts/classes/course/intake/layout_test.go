@@ -29,7 +29,8 @@ func TestReadFoldersAndArchives(t *testing.T) {
 		"emil.tar.gz": zipped(t, github.tar(t)), "fay.ZIP": github.zip(t),
 		"gus.zip": files{"lab.zip": flat.zip(t)}.zip(t), "hal.zip": files{"a.zip": files{"b.zip": flat.zip(t)}.zip(t)}.zip(t),
 		"ida.zip": files{"a.zip": files{"b.zip": files{"c.zip": flat.zip(t)}.zip(t)}.zip(t)}.zip(t),
-		"jan.rar": "Rar!", "kim.zip": "PK\x03\x04 is cut here", "leo.zip": "", "max.zip": "<html>log in</html>", "nina/README.md": "nothing",
+		"jan.rar": "Rar!", "kim.zip": "PK\x03\x04 is cut here", "leo.zip": "",
+		"max.zip": "<html>log in</html>", "nina/README.md": "nothing",
 		"olga.zip": files{"README.md": "nothing"}.zip(t), "quinn/lab.zip": flat.zip(t), "quinn/notes.txt": "my notes",
 		// no submissions
 		".DS_Store": "x", "__MACOSX/._bob.zip": "x", "Thumbs.db": "x",
@@ -42,14 +43,16 @@ func TestReadFoldersAndArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, short(readAll(t, dir, lab2), dir), []string{
-		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 1", "carol 02-reconciler 1: in 1", "dora 02-reconciler 1: in 1",
+		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 1",
+		"carol 02-reconciler 1: in 1", "dora 02-reconciler 1: in 1",
 		"emil 02-reconciler 1: in 02-reconciler", "fay 02-reconciler 1: in 02-reconciler", "gus 02-reconciler 1: in in-0",
 		"hal 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
 		"ida 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
 		"jan 02-reconciler 1: rar archives are not supported: hand in a .zip",
 		"kim 02-reconciler 1: the archive is damaged or incomplete: hand it in again",
 		"leo 02-reconciler 1: the archive is empty", "max 02-reconciler 1: it is not a zip, tar or tar.gz archive",
-		"nina 02-reconciler 1: there is no go.mod in it: hand in the folder of the lab", "olga 02-reconciler 1: there is no go.mod in it",
+		"nina 02-reconciler 1: there is no go.mod in it: hand in the folder of the lab",
+		"olga 02-reconciler 1: there is no go.mod in it",
 		"pia 02-reconciler 1: in 02-reconciler", "quinn 02-reconciler 1: in in-0",
 		"rita 02-reconciler 1: rita is a link, and links are not followed",
 	})
@@ -68,10 +71,13 @@ func TestSeveralLabsAndAttempts(t *testing.T) {
 	two.write(t, filepath.Join(dir, "dora", "attempt-2"))
 	two.write(t, filepath.Join(dir, "fay"))
 	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{
-		"ada 01-icecream 1: in 01-icecream", "ada 02-reconciler 1: in 02-reconciler", "bob 01-icecream 1: in in-0", "bob 02-reconciler 1: in x",
-		"carol 01-icecream 1: in 01-icecream", "carol 02-reconciler 1: in 02-reconciler", "carol 02-reconciler 2: in 02-reconciler",
+		"ada 01-icecream 1: in 01-icecream", "ada 02-reconciler 1: in 02-reconciler",
+		"bob 01-icecream 1: in in-0", "bob 02-reconciler 1: in x",
+		"carol 01-icecream 1: in 01-icecream", "carol 02-reconciler 1: in 02-reconciler",
+		"carol 02-reconciler 2: in 02-reconciler",
 		"dora 02-reconciler 1: in 02-reconciler", "dora 02-reconciler 2: in 02-reconciler",
-		"emil 01-icecream 1: the archive is damaged", "emil 02-reconciler 1: the archive is damaged", "fay 02-reconciler 1: in 02-reconciler",
+		"emil 01-icecream 1: the archive is damaged", "emil 02-reconciler 1: the archive is damaged",
+		"fay 02-reconciler 1: in 02-reconciler",
 	})
 }
 
@@ -148,7 +154,9 @@ submission_103:
 func TestReadGradescopeExport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	files{gradescopeFile: gradescopeMetadata, "submission_102/upload.zip": labFiles("x/", "x").zip(t), "submission_104/x": "x"}.write(t, dir)
+	files{
+		gradescopeFile: gradescopeMetadata, "submission_102/upload.zip": labFiles("x/", "x").zip(t), "submission_104/x": "x",
+	}.write(t, dir)
 	labFiles("submission_101/", "x").write(t, dir)
 	all := readAll(t, dir, lab2)
 	lines := short(all, dir)
@@ -195,7 +203,8 @@ func TestReadMoodleExport(t *testing.T) {
 	dir := t.TempDir()
 	flat := labFiles("", "x")
 	files{
-		"Ada Lovelace_1234567_assignsubmission_file_/lab.zip": flat.zip(t), "Ada Lovelace_1234568_assignsubmission_file/lab.zip": flat.zip(t),
+		"Ada Lovelace_1234567_assignsubmission_file_/lab.zip":               flat.zip(t),
+		"Ada Lovelace_1234568_assignsubmission_file/lab.zip":                flat.zip(t),
 		"Ada Lovelace_1234567_assignsubmission_onlinetext_/onlinetext.html": "<p>hello</p>",
 		"Bob_B_42_assignsubmission_file_my lab.zip":                         flat.zip(t),
 		"Carol_43_assignsubmission_file_main.go":                            "package main",
@@ -208,7 +217,8 @@ func TestReadMoodleExport(t *testing.T) {
 		}
 	}
 	wantLines(t, lines, []string{
-		"Ada-Lovelace-… 02-reconciler 1: in in-0", "Ada-Lovelace-… 02-reconciler 1: in in-0", "Bob_B 02-reconciler 1: in 1",
+		"Ada-Lovelace-… 02-reconciler 1: in in-0", "Ada-Lovelace-… 02-reconciler 1: in in-0",
+		"Bob_B 02-reconciler 1: in 1",
 		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is not an archive: hand in a .zip",
 		"Teilnehmer-7 02-reconciler 1: there is no go.mod",
 	})

@@ -202,9 +202,11 @@ func (s *source) locate(text string, asked commit, dir string) error {
 		parsed, err := url.Parse(text)
 		switch {
 		case err != nil:
-			return errors.New("the source is not a valid URL: correct it") // the error omits the URL, which may contain a password
+			// The error omits the URL, which may contain a password.
+			return errors.New("the source is not a valid URL: correct it")
 		case !slices.Contains(schemes, scheme):
-			return fmt.Errorf("a repository can't be fetched by %s: write a URL of %s, or a path", printable(scheme), strings.Join(schemes, ", "))
+			return fmt.Errorf("a repository can't be fetched by %s: write a URL of %s, or a path",
+				printable(scheme), strings.Join(schemes, ", "))
 		}
 		s.from = parsed.Redacted()
 		asked.url, s.commit = text, &asked

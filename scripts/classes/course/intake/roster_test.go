@@ -17,15 +17,18 @@ func TestParseRoster(t *testing.T) {
 	labFiles("ada/", "x").write(t, dir)
 	files{
 		"bob.zip": labFiles("", "x").zip(t), "second.zip": labFiles("", "x").zip(t),
-		"roster.csv": "\ufeffstudent, source, lab, commit, submitted\r\n# a comment\r\nada,ada,2,,2026-10-25 23:59 Europe/Berlin\r\n" +
-			"bob,second.zip,02-reconciler,,2026-10-26T10:00:00+01:00\r\nbob,bob.zip,2,,2026-10-25T10:00:00Z\r\n\"Lovelace, Ada\",missing,\r\n",
+		"roster.csv": "\ufeffstudent, source, lab, commit, submitted\r\n# a comment\r\n" +
+			"ada,ada,2,,2026-10-25 23:59 Europe/Berlin\r\n" +
+			"bob,second.zip,02-reconciler,,2026-10-26T10:00:00+01:00\r\nbob,bob.zip,2,,2026-10-25T10:00:00Z\r\n" +
+			"\"Lovelace, Ada\",missing,\r\n",
 	}.write(t, dir)
 	all := readAll(t, roster, lab2)
 	wantLines(t, short(all, dir), []string{
 		"Lovelace-Ada 02-reconciler 1: there is no missing: correct the path in the roster",
 		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 2", "bob 02-reconciler 2: in 1",
 	})
-	if all[2].From != "bob.zip" || all[3].From != "second.zip" || all[1].Submitted.UTC().Format(time.RFC3339) != "2026-10-25T22:59:59Z" {
+	if all[2].From != "bob.zip" || all[3].From != "second.zip" ||
+		all[1].Submitted.UTC().Format(time.RFC3339) != "2026-10-25T22:59:59Z" {
 		t.Errorf("Read() = %+v", all)
 	}
 }
@@ -35,7 +38,10 @@ func TestParseRosterErrors(t *testing.T) {
 	for _, test := range []struct{ name, content, want string }{
 		{"nothing", "", "it has no students"},
 		{"only a header", "student,source\n", "it has no students"},
-		{"no such column", "student,url\n", `line 1: there is no column "url": the columns are student, source, lab, commit, submitted`},
+		{
+			"no such column", "student,url\n",
+			`line 1: there is no column "url": the columns are student, source, lab, commit, submitted`,
+		},
 		{"a column twice", "student,source,source\n", "line 1: the column source is duplicated"},
 		{"no source column", "student,lab\n", "line 1: there is no column source"},
 		{"no source", "student,source\nada,\n", "line 2: there is no source for ada"},
@@ -52,7 +58,10 @@ func TestParseRosterErrors(t *testing.T) {
 		{"a time without a zone", "ada,a,2,2026-10-25 23:59\n", "is not a time with a time zone"},
 		{"no zone", "ada,a,2,2026-10-25 23:59 Europe/Berln\n", `unknown time zone "Europe/Berln"`},
 		{"a submitted time without a zone", "ada,a,2,,2026-10-25 23:59\n", "line 1: submitted: "},
-		{"a program of git's", "ada,\"ext::sh -c touch% x\"\n", "line 1: ext::sh -c touch% x names a git remote helper, which is not supported"},
+		{
+			"a program of git's", "ada,\"ext::sh -c touch% x\"\n",
+			"line 1: ext::sh -c touch% x names a git remote helper, which is not supported",
+		},
 		{
 			"another protocol", "ada,http://example.org/x.git\n",
 			"line 1: a repository can't be fetched by http: write a URL of https, ssh, file, or a path",
@@ -71,13 +80,15 @@ func TestParseRosterErrors(t *testing.T) {
 func TestReadRosterSources(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ path, url, from string }{
-		"https://user:secret@example.org/x.git": {"", "https://user:secret@example.org/x.git", "https://user:xxxxx@example.org/x.git"},
-		"git@example.org:course/ada":            {"", "git@example.org:course/ada", "git@example.org:course/ada"},
-		"ssh://git@example.org/x":               {"", "ssh://git@example.org/x", "ssh://git@example.org/x"},
-		"ada":                                   {"/x/ada", "", "ada"},
-		"/y/ada.zip":                            {"/y/ada.zip", "", "/y/ada.zip"},
-		"ada.git":                               {"/x/ada.git", "/x/ada.git", "ada.git"},
-		"--upload-pack=touch x":                 {"/x/--upload-pack=touch x", "", "--upload-pack=touch x"},
+		"https://user:secret@example.org/x.git": {
+			"", "https://user:secret@example.org/x.git", "https://user:xxxxx@example.org/x.git",
+		},
+		"git@example.org:course/ada": {"", "git@example.org:course/ada", "git@example.org:course/ada"},
+		"ssh://git@example.org/x":    {"", "ssh://git@example.org/x", "ssh://git@example.org/x"},
+		"ada":                        {"/x/ada", "", "ada"},
+		"/y/ada.zip":                 {"/y/ada.zip", "", "/y/ada.zip"},
+		"ada.git":                    {"/x/ada.git", "/x/ada.git", "ada.git"},
+		"--upload-pack=touch x":      {"/x/--upload-pack=touch x", "", "--upload-pack=touch x"},
 	} {
 		all, err := parseRoster([]byte("ada,"+text+"\n"), Options{Course: course, Source: "/x/roster.csv"})
 		if err != nil {

@@ -26,7 +26,9 @@ import (
 // Suffixes of archives that are read, and of archives that are recognised and refused.
 var (
 	suffixes = []string{".zip", ".tar.gz", ".tgz", ".tar"}
-	unread   = []string{".rar", ".7z", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.zst", ".zipx", ".gz", ".bz2", ".xz", ".zst"}
+	unread   = []string{
+		".rar", ".7z", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.zst", ".zipx", ".gz", ".bz2", ".xz", ".zst",
+	}
 )
 
 // archiveSuffix returns the suffix of an archive's name, as it is spelled there. It returns an empty string if the name
@@ -49,7 +51,8 @@ func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error 
 	}
 	file, err := limited.Open(dir, name, limits.Archive)
 	if wrong, ok := errors.AsType[*limited.FileError](err); ok && wrong.TooLarge() {
-		return problemf("the archive is larger than %d MB: leave out files that are not source code, such as bin and .git", limits.Archive>>20)
+		return problemf("the archive is larger than %d MB: leave out files that are not source code, such as bin and .git",
+			limits.Archive>>20)
 	}
 	if err != nil {
 		return err

@@ -19,7 +19,9 @@ import (
 )
 
 // small holds limits that tests reach quickly.
-var small = Limits{Archive: 1 << 20, Bytes: 4 << 20, File: 2 << 20, Stream: 8 << 20, Directory: 64 << 10, Files: 50, Entries: 200}
+var small = Limits{
+	Archive: 1 << 20, Bytes: 4 << 20, File: 2 << 20, Stream: 8 << 20, Directory: 64 << 10, Files: 50, Entries: 200,
+}
 
 // zipEntry is an entry of a zip, with the metadata that it claims.
 type zipEntry struct {
@@ -143,7 +145,10 @@ func TestHostileArchives(t *testing.T) {
 			"more than 4 MB are in the archive",
 		},
 		{"a zip that lies about sizes", string(lying), "the archive is damaged or incomplete"},
-		{"a tar bomb", zipped(t, tarOf(t, files{"zeros": zeros}, reg("zeros", int64(len(zeros))))), "zeros in the archive has more than 2 MB"},
+		{
+			"a tar bomb", zipped(t, tarOf(t, files{"zeros": zeros}, reg("zeros", int64(len(zeros))))),
+			"zeros in the archive has more than 2 MB",
+		},
 		{
 			"a tar bomb of what is not kept",
 			zipped(t, tarOf(t, files{".git/a": strings.Repeat(zeros, 3)}, reg(".git/a", int64(3*len(zeros))))),
@@ -187,13 +192,22 @@ func TestHostileArchives(t *testing.T) {
 			"another case", zipOf(t, named1("a/X.go", "1"), named1("a/x.go", "2")),
 			"the archive has a/X.go and a/x.go, which are the same on some systems",
 		},
-		{"folders of another case", zipOf(t, named1("A/x", "1"), named1("a/y", "2")), "the archive has A and a, which are the same"},
-		{"other forms of one letter", zipOf(t, named1("\u00e4", "1"), named1("a\u0308", "2")), "which are the same on some systems"},
+		{
+			"folders of another case", zipOf(t, named1("A/x", "1"), named1("a/y", "2")),
+			"the archive has A and a, which are the same",
+		},
+		{
+			"other forms of one letter", zipOf(t, named1("\u00e4", "1"), named1("a\u0308", "2")),
+			"which are the same on some systems",
+		},
 		{
 			"an absolute link", tarOf(t, nil, link(tar.TypeSymlink, "x", "/etc/passwd")),
 			"x in the archive is a link that points outside it (/etc/passwd)",
 		},
-		{"a link out", tarOf(t, nil, link(tar.TypeSymlink, "a/x", "../../y")), "a/x in the archive is a link that points outside it (../../y)"},
+		{
+			"a link out", tarOf(t, nil, link(tar.TypeSymlink, "a/x", "../../y")),
+			"a/x in the archive is a link that points outside it (../../y)",
+		},
 		{
 			"a link out in a zip", zipOf(t, named1("x", "../secret").as(fs.ModeSymlink|0o777)),
 			"x in the archive is a link that points outside it (../secret)",
@@ -208,7 +222,11 @@ func TestHostileArchives(t *testing.T) {
 				link(tar.TypeSymlink, "a/b/up", ".."), link(tar.TypeSymlink, "out", "a/b/up/../../..")),
 			"out is a link that points outside",
 		},
-		{"over another link", tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../x")), ""},
+		{
+			"over another link",
+			tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../x")),
+			"",
+		},
 		{
 			"over another link, and further",
 			tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../../..")),
@@ -219,11 +237,26 @@ func TestHostileArchives(t *testing.T) {
 			"a link in a circle", tarOf(t, nil, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")),
 			"a is a link that can't be followed",
 		},
-		{"a hard link out", tarOf(t, nil, link(tar.TypeLink, "a", "../../etc/passwd")), "a in the archive is a link that points outside it"},
-		{"a hard link to nothing", tarOf(t, nil, link(tar.TypeLink, "a", "b")), "a in the archive is a link to b, which does not come before it"},
-		{"a device", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeBlock, Devmajor: 8}), "a in the archive is a device: remove it"},
-		{"a character device", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeChar}), "a in the archive is a device: remove it"},
-		{"a pipe", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "a in the archive is a named pipe: remove it"},
+		{
+			"a hard link out", tarOf(t, nil, link(tar.TypeLink, "a", "../../etc/passwd")),
+			"a in the archive is a link that points outside it",
+		},
+		{
+			"a hard link to nothing", tarOf(t, nil, link(tar.TypeLink, "a", "b")),
+			"a in the archive is a link to b, which does not come before it",
+		},
+		{
+			"a device", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeBlock, Devmajor: 8}),
+			"a in the archive is a device: remove it",
+		},
+		{
+			"a character device", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeChar}),
+			"a in the archive is a device: remove it",
+		},
+		{
+			"a pipe", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeFifo}),
+			"a in the archive is a named pipe: remove it",
+		},
 		{"a device in a zip", zipOf(t, named1("a", "").as(fs.ModeDevice|0o644)), "a in the archive is a device: remove it"},
 		{"an encrypted zip", string(encrypted), "the archive is encrypted: hand in one without a password"},
 		{"a truncated zip", zipOf(t, named1("a", "1"))[:40], "the archive is damaged or incomplete"},
@@ -273,8 +306,13 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 // off.
 func TestTruncatedArchives(t *testing.T) {
 	t.Parallel()
-	content := files{"go.mod": "module x\n", "a.go": strings.Repeat("package x // a\n", 100), "b.go": strings.Repeat("package x // b\n", 100)}
-	for name, archive := range map[string]string{"zip": content.zip(t), "tar.gz": zipped(t, content.tar(t)), "tar": content.tar(t)} {
+	content := files{
+		"go.mod": "module x\n", "a.go": strings.Repeat("package x // a\n", 100),
+		"b.go": strings.Repeat("package x // b\n", 100),
+	}
+	for name, archive := range map[string]string{
+		"zip": content.zip(t), "tar.gz": zipped(t, content.tar(t)), "tar": content.tar(t),
+	} {
 		for at := 1; at < len(archive); at += 1 + len(archive)/100 {
 			dir, err := unpackInto(t, archive[:at], small)
 			if err == nil && len(inside(t, dir)) < len(content) && name != "tar" {
@@ -413,7 +451,9 @@ func FuzzUnpack(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	limits := Limits{Archive: 1 << 20, Bytes: 64 << 10, File: 32 << 10, Stream: 128 << 10, Directory: 16 << 10, Files: 20, Entries: 40}
+	limits := Limits{
+		Archive: 1 << 20, Bytes: 64 << 10, File: 32 << 10, Stream: 128 << 10, Directory: 16 << 10, Files: 20, Entries: 40,
+	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir, err := unpackInto(t, string(content), limits)
 		if err != nil {

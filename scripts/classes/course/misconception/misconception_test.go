@@ -178,10 +178,15 @@ func shop(t *testing.T) []Known {
 				Name: "once", Misconception: "Counted once is counted for ever.",
 				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 2$"}},
 			},
-			{Name: "twice", Misconception: "Counted twice.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is [0-9]$"}}},
+			{
+				Name: "twice", Misconception: "Counted twice.",
+				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is [0-9]$"}},
+			},
 			{
 				Name: "cherry", Misconception: "A cherry is no topping.",
-				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "sold"},
+				Expectation: mutant.Expectation{
+					Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "sold",
+				},
 			},
 			{Name: "crashes", Misconception: "Nothing fails.", Expectation: mutant.Expectation{Outcome: "crashed"}},
 			{Name: "tortured", Misconception: "Nothing fails.", Torture: "x"},
@@ -208,7 +213,10 @@ func TestMatch(t *testing.T) {
 		{"another reason", []Failure{{"count", "is unknown"}}, nil, false},
 		{"a check that nobody knows", []Failure{{"weather", "rain"}}, nil, false},
 		{"one check is missing", []Failure{{"cherry", "none"}, {"sold", "x"}}, []string{"cherry"}, false},
-		{"one check too many", []Failure{{"cherry", "none"}, {"sold", "x"}, {"count", "is 0"}, {"served", "yes"}}, []string{"cherry"}, false},
+		{
+			"one check too many", []Failure{{"cherry", "none"}, {"sold", "x"}, {"count", "is 0"}, {"served", "yes"}},
+			[]string{"cherry"}, false,
+		},
 		{"said twice", []Failure{{"count", "is 13"}, {"count", "is 13"}}, []string{"letters"}, true},
 		{"nothing was done", []Failure{{"cream", "nothing"}, {"served", "nothing"}}, []string{SkeletonName}, true},
 	} {
@@ -248,7 +256,8 @@ func TestMatchPrefersSameChecks(t *testing.T) {
 	if diff := cmp.Diff([]string{"same"}, names(Match(failed, known))); diff != "" {
 		t.Error(diff)
 	}
-	if found := Match(failed, known[1:]); len(found) != 1 || found[0].Name != "more" || found[0].Likeness < Match(failed, known)[0].Likeness {
+	if found := Match(failed, known[1:]); len(found) != 1 || found[0].Name != "more" ||
+		found[0].Likeness < Match(failed, known)[0].Likeness {
 		t.Errorf("the test is wrong: without it, the other one is found: %v", found)
 	}
 }
@@ -317,7 +326,9 @@ func TestGroups(t *testing.T) {
 
 func TestFromInvalidExpression(t *testing.T) {
 	t.Parallel()
-	list := &mutant.List{Mutants: []mutant.Mutant{{Name: "m", Expectation: mutant.Expectation{Fails: map[string]string{"a": "("}}}}}
+	list := &mutant.List{
+		Mutants: []mutant.Mutant{{Name: "m", Expectation: mutant.Expectation{Fails: map[string]string{"a": "("}}}},
+	}
 	if _, err := From("02-shop", list, nil); err == nil ||
 		!regexp.MustCompile(`wrong solution m of 02-shop, the expression for a`).MatchString(err.Error()) {
 		t.Errorf("From() error = %v", err)

@@ -157,11 +157,14 @@ func (v *view) timeline() {
 		v.Slots[i].Number = i + 1
 	}
 	part := func(d time.Duration) float64 { return 100 * float64(d) / float64(end) }
-	for _, s := range slices.SortedStableFunc(slices.Values(v.Run), func(a, b Span) int { return cmp.Compare(a.Start, b.Start) }) {
+	for _, s := range slices.SortedStableFunc(slices.Values(v.Run), func(a, b Span) int {
+		return cmp.Compare(a.Start, b.Start)
+	}) {
 		if s.Slot < 0 {
 			continue
 		}
-		text := fmt.Sprintf("%s, %s: %s after %s, %s", s.Student, s.Lab, duration(s.Took), duration(s.Start), words(s.Outcome))
+		text := fmt.Sprintf("%s, %s: %s after %s, %s",
+			s.Student, s.Lab, duration(s.Took), duration(s.Start), words(s.Outcome))
 		if s.Max > 0 {
 			text += fmt.Sprintf(", %d of %d", s.Points, s.Max)
 		}

@@ -50,7 +50,9 @@ func Feedback(w io.Writer, c *Class, student string) error {
 		return fmt.Errorf("writing the feedback of %q: the class has no such student", student)
 	}
 	s := &c.Students[i]
-	f := feedback{frame: newFrame(cmp.Or(c.Title, "Class")), Name: s.Name, Total: points(s.Total), LectureBase: c.LectureBase}
+	f := feedback{
+		frame: newFrame(cmp.Or(c.Title, "Class")), Name: s.Name, Total: points(s.Total), LectureBase: c.LectureBase,
+	}
 	for j := range c.Labs {
 		lab := &c.Labs[j]
 		one := feedbackWork{Title: lab.Title, Number: lab.Number}

@@ -134,7 +134,9 @@ func TestPagesAreStatic(t *testing.T) {
 					t.Errorf("%s, %s: no element has the id %q of a reference", what, name, to)
 				}
 			}
-			if at := regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}]`).FindStringIndex(page); at != nil {
+			if at := regexp.MustCompile(
+				`[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}]`,
+			).FindStringIndex(page); at != nil {
 				t.Errorf("%s, %s: invisible character at %d", what, name, at[0])
 			}
 			if strings.Contains(style(), "url(") || strings.Contains(style(), "@import") {
@@ -190,7 +192,9 @@ func TestClassPageIsComplete(t *testing.T) {
 	}
 	for _, m := range c.Misconceptions {
 		for _, sentence := range m.Sentences {
-			if !strings.Contains(strings.ReplaceAll(page, "\n", ""), strings.ReplaceAll(strings.ReplaceAll(sentence, "`", ""), "\n", "")) {
+			if !strings.Contains(
+				strings.ReplaceAll(page, "\n", ""), strings.ReplaceAll(strings.ReplaceAll(sentence, "`", ""), "\n", ""),
+			) {
 				t.Errorf("the page does not name the misconception %q", sentence)
 			}
 		}
@@ -325,7 +329,8 @@ func TestLinksAreRelative(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"reports/a b/report.html": "reports/a%20b/report.html", "reports/#1?.html": "reports/%231%3F.html", "": "",
-		"https://evil.example": "", "//evil.example": "", "javascript:alert(1)": "", "../other": "", `\\evil.example`: "", "/etc/passwd": "",
+		"https://evil.example": "", "//evil.example": "", "javascript:alert(1)": "",
+		"../other": "", `\\evil.example`: "", "/etc/passwd": "",
 	} {
 		if got := reportLink(path); got != want {
 			t.Errorf("reportLink(%q) = %q, want %q", path, got, want)
@@ -379,7 +384,8 @@ func TestPageSizeOfLargeClass(t *testing.T) {
 func TestWriteErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
-	if err := Write(writer{broken}, &Class{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "writing the page of the class") {
+	if err := Write(writer{broken}, &Class{}); !errors.Is(err, broken) ||
+		!strings.Contains(err.Error(), "writing the page of the class") {
 		t.Errorf("Write() error = %v", err)
 	}
 	c := sample(t, 10)

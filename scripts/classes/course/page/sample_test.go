@@ -114,7 +114,9 @@ func sample(tb testing.TB, students int) *Class {
 	for i := range c.Labs {
 		c.Misconceptions = append(c.Misconceptions, Explain(c.Labs[i].Name, c.Students, known[c.Labs[i].Name])...)
 	}
-	slices.SortStableFunc(c.Misconceptions, func(a, b Misconception) int { return cmp.Compare(len(b.Students), len(a.Students)) })
+	slices.SortStableFunc(c.Misconceptions, func(a, b Misconception) int {
+		return cmp.Compare(len(b.Students), len(a.Students))
+	})
 	alike(tb, c)
 	return c
 }

@@ -157,7 +157,9 @@ func (v *view) students() {
 }
 
 func newCell(w *Work, lab *Lab) cell {
-	c := cell{Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.full())), Report: w.Report}
+	c := cell{
+		Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.full())), Report: w.Report,
+	}
 	if !w.hasGrade() {
 		c.Text, c.Notes = "none", append(c.Notes, words(w.Outcome))
 		return c
@@ -340,7 +342,10 @@ func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n,
 
 // howMany returns the beginning of a sentence about students.
 func howMany(n int) string {
-	small := []string{"No student", "One student", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"}
+	small := []string{
+		"No student", "One student", "Two", "Three", "Four", "Five",
+		"Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve",
+	}
 	switch {
 	case n < 2:
 		return small[max(0, n)]
@@ -391,7 +396,8 @@ func visible(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
 		return r
-	case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c:
+	case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
+		r == 0x200e, r == 0x200f, r == 0x061c:
 		return unicode.ReplacementChar
 	}
 	return r

@@ -22,7 +22,9 @@ const (
 // own offset.
 func parseDue(text string, zone *time.Location) (*due, error) {
 	text = strings.TrimSpace(text)
-	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
+	for _, form := range []string{
+		time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00",
+	} {
 		if at, err := time.Parse(form, text); err == nil {
 			if !strings.Contains(form, ":05") {
 				at = at.Add(time.Minute - time.Nanosecond)

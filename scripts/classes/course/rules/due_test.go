@@ -35,12 +35,16 @@ func TestDeadlines(t *testing.T) {
 		{"in UTC by name", berlin, "2026-07-01T23:59:00Z", "2026-07-01T23:59:00Z"},
 		{"with an offset to the minute", berlin, "2026-07-01 23:59+05:00", "2026-07-01T18:59:59.999999999Z"},
 		{"without a time zone it is UTC", "", "2026-07-01 23:59", "2026-07-01T23:59:59.999999999Z"},
-		{"half an hour of summer time", "timezone: Australia/Lord_Howe\n", "2026-04-05 01:45", "2026-04-04T15:15:59.999999999Z"},
+		{
+			"half an hour of summer time", "timezone: Australia/Lord_Howe\n",
+			"2026-04-05 01:45", "2026-04-04T15:15:59.999999999Z",
+		},
 	} {
 		for _, quote := range []string{"", `"`} {
 			rules := parse(t, test.zone+"labs:\n  2: {deadline: "+quote+test.deadline+quote+"}\n")
 			if got := rules.Deadline("ada", "02-reconciler"); !got.Equal(moment(t, test.want)) {
-				t.Errorf("%s: Deadline() for %s = %s, want %s", test.name, test.deadline, got.UTC().Format(time.RFC3339Nano), test.want)
+				t.Errorf("%s: Deadline() for %s = %s, want %s",
+					test.name, test.deadline, got.UTC().Format(time.RFC3339Nano), test.want)
 			}
 		}
 	}
@@ -135,7 +139,8 @@ func TestLateDaysMatchCount(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
 	for _, name := range []string{
-		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia",
+		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
+		"Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia",
 	} {
 		place := zone(t, name)
 		for range 300 {

@@ -44,7 +44,8 @@ func randomTrial(random *rand.Rand) *trial {
 			word = fmt.Sprintf("points: %d", rule.points)
 		}
 		limit, weight, points, isLast := random.IntN(6), random.Int64N(4), random.Int64N(41)-20, random.IntN(2) == 0
-		fmt.Fprintf(&text, "  %d: {deadline: 2026-07-01 12:00, weight: %d, graceDays: %d, attempts: %s, late: {%s, days: %d}}\n",
+		fmt.Fprintf(&text,
+			"  %d: {deadline: 2026-07-01 12:00, weight: %d, graceDays: %d, attempts: %s, late: {%s, days: %d}}\n",
 			i+1, weight, limit, map[bool]string{true: "last", false: "best"}[isLast], word, rule.cutoff)
 		fmt.Fprintf(&manual, "%d: {points: %d}, ", i+1, points)
 		var attempts []Attempt
@@ -58,7 +59,8 @@ func randomTrial(random *rand.Rand) *trial {
 		}
 		drawn.limits, drawn.weights, drawn.late, drawn.last = append(drawn.limits, limit), append(drawn.weights, weight),
 			append(drawn.late, rule), append(drawn.last, isLast)
-		drawn.manual, drawn.attempts, drawn.days = append(drawn.manual, points), append(drawn.attempts, attempts), append(drawn.days, days)
+		drawn.manual, drawn.attempts, drawn.days =
+			append(drawn.manual, points), append(drawn.attempts, attempts), append(drawn.days, days)
 	}
 	drawn.text = text.String() + "students: {ada: {labs: {" + strings.TrimSuffix(manual.String(), ", ") + "}}}\n"
 	return drawn
@@ -78,7 +80,9 @@ func (c *trial) lab(i, grace int) *big.Rat {
 			days := max(0, c.days[i][n]-grace)
 			left := big.NewRat(0, 1)
 			if days <= c.late[i].cutoff {
-				left.SetFrac64(int64(attempt.Points)*100-int64(days)*(c.late[i].points*100+c.late[i].percent*int64(attempt.Points)), 100)
+				left.SetFrac64(
+					int64(attempt.Points)*100-int64(days)*(c.late[i].points*100+c.late[i].percent*int64(attempt.Points)), 100,
+				)
 			} else if pass == 0 {
 				continue
 			}

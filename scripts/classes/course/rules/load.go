@@ -130,7 +130,9 @@ type problem struct {
 
 func (p *parser) add(path []string, format string, args ...any) {
 	line := p.document.line(path)
-	p.problems = append(p.problems, problem{line, fmt.Sprintf("%s:%d: %s: %s", p.name, line, dotted(path), fmt.Sprintf(format, args...))})
+	p.problems = append(p.problems, problem{
+		line, fmt.Sprintf("%s:%d: %s: %s", p.name, line, dotted(path), fmt.Sprintf(format, args...)),
+	})
 }
 
 func (p *parser) err() error {
@@ -265,7 +267,9 @@ func (p *parser) lab(read fileLab, path []string) lab {
 		result.weight = &weight
 	}
 	if read.Late != nil {
-		result.late = &latePenalty{points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days}
+		result.late = &latePenalty{
+			points: toHundredths(read.Late.Points), percent: toHundredths(read.Late.Percent), days: read.Late.Days,
+		}
 	}
 	return result
 }

@@ -37,13 +37,19 @@ func TestParseErrors(t *testing.T) {
 		{"half a day", "graceDays: 1.5\n", []string{"class.yaml:1: graceDays: "}},
 		{"nothing", "late:\n", []string{"class.yaml:1: late: got null, want object"}},
 		{"no attempt", "attempts: first\n", []string{"class.yaml:1: attempts: ", "best (the default) or last"}},
-		{"points and percent", "late: {points: 1, percent: 1}\n", []string{"class.yaml:1: late: ", "either points or percent"}},
+		{
+			"points and percent", "late: {points: 1, percent: 1}\n",
+			[]string{"class.yaml:1: late: ", "either points or percent"},
+		},
 		{"three decimals", "late: {percent: 0.125}\n", []string{"class.yaml:1: late.percent: ", "at most two decimals"}},
 		{"not a number", "late: {percent: .nan}\n", []string{`class.yaml:1: ".nan" can't be read`}},
 		{"an endless number", "late: {percent: .inf}\n", []string{`class.yaml:1: ".inf" can't be read`}},
 		{"a number in words", "late: {percent: !!int ten}\n", []string{"class.yaml:1:"}},
 		{"a negative weight", "labs:\n  2: {weight: -1}\n", []string{"class.yaml:2: labs.2.weight: "}},
-		{"no lab", "labs:\n  reconciler: {weight: 1}\n", []string{`class.yaml:2: labs.reconciler: "reconciler" is not the name of a lab`}},
+		{
+			"no lab", "labs:\n  reconciler: {weight: 1}\n",
+			[]string{`class.yaml:2: labs.reconciler: "reconciler" is not the name of a lab`},
+		},
 		{
 			"a lab twice", "labs:\n  2: {weight: 1}\n  02-reconciler: {weight: 1}\n",
 			[]string{"class.yaml:", "are the same lab: merge them into one entry"},
@@ -62,7 +68,9 @@ func TestParseErrors(t *testing.T) {
 		{"a path as time zone", "timezone: ../../etc/passwd\n", []string{"class.yaml:1: timezone: "}},
 		{
 			"no time", "labs:\n  2:\n    deadline: tomorrow evening\n",
-			[]string{`class.yaml:3: labs.2.deadline: "tomorrow evening" is not a valid time: write one such as "2026-10-25 23:59"`},
+			[]string{
+				`class.yaml:3: labs.2.deadline: "tomorrow evening" is not a valid time: write one such as "2026-10-25 23:59"`,
+			},
 		},
 		{"no day", "labs:\n  2:\n    deadline: 2026-02-30 23:59\n", []string{"class.yaml:3: labs.2.deadline: "}},
 		{"24 hours", "labs:\n  2:\n    deadline: 2026-02-28 24:00\n", []string{"class.yaml:3: labs.2.deadline: "}},
@@ -71,7 +79,10 @@ func TestParseErrors(t *testing.T) {
 			[]string{"class.yaml:4: labs.2.deadline: 2027-03-28 02:30 does not exist in Europe/Berlin, " +
 				"where clocks are set forward over it"},
 		},
-		{"two mistakes", "graceDays: many\nlabs:\n  2: {weight: heavy}\n", []string{"class.yaml:1: graceDays", "class.yaml:3: labs.2.weight"}},
+		{
+			"two mistakes", "graceDays: many\nlabs:\n  2: {weight: heavy}\n",
+			[]string{"class.yaml:1: graceDays", "class.yaml:3: labs.2.weight"},
+		},
 		{
 			"two mistakes of meaning", "labs:\n  2: {deadline: 01.02.2026 at 10}\n  3: {deadline: 2026-13-01 10:00}\n",
 			[]string{"class.yaml:2: labs.2.deadline", "class.yaml:3: labs.3.deadline"},
@@ -98,7 +109,9 @@ func TestParseErrors(t *testing.T) {
 // TestStudentNamesAreStrings checks that names that look like numbers or truth values stay strings.
 func TestStudentNamesAreStrings(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"ada", "0123456", "no", "1e3", "2026-01-01", "Ada-Müller", "ada@example.org", "~", "0x10"} {
+	for _, name := range []string{
+		"ada", "0123456", "no", "1e3", "2026-01-01", "Ada-Müller", "ada@example.org", "~", "0x10",
+	} {
 		rules := parse(t, "students:\n  "+name+": {graceDays: 4}\n")
 		if days := rules.graceDays(name); days != 4 {
 			t.Errorf("%s has %d grace days", name, days)
@@ -114,7 +127,9 @@ func TestParseEmptyFile(t *testing.T) {
 			t.Errorf("%q: %v", content, err)
 			continue
 		}
-		if _, total := rules.Marks("ada", map[string][]Attempt{"02-reconciler": {in(1, 80, 9)}}); total != 80 || rules.Zone != time.UTC {
+		if _, total := rules.Marks("ada", map[string][]Attempt{
+			"02-reconciler": {in(1, 80, 9)},
+		}); total != 80 || rules.Zone != time.UTC {
 			t.Errorf("%q: total = %v, zone = %s", content, total, rules.Zone)
 		}
 	}
@@ -123,7 +138,8 @@ func TestParseEmptyFile(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := Load(filepath.Join(dir, "class.yaml")); err == nil || !strings.Contains(err.Error(), "leave --rules out") {
+	if _, err := Load(filepath.Join(dir, "class.yaml")); err == nil ||
+		!strings.Contains(err.Error(), "leave --rules out") {
 		t.Errorf("Load() of a missing file: error = %v", err)
 	}
 	if _, err := Load(dir); err == nil || strings.Contains(err.Error(), "\n") {
@@ -150,15 +166,19 @@ func TestAliases(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n"+
 		"  3: {late: *strict, deadline: 2026-07-01 12:00}\n")
-	if marks, _ := rules.Marks("ada", map[string][]Attempt{"03-finalizer": {in(1, 80, 1)}}); marks["03-finalizer"].Final != 40 {
+	if marks, _ := rules.Marks("ada", map[string][]Attempt{
+		"03-finalizer": {in(1, 80, 1)},
+	}); marks["03-finalizer"].Final != 40 {
 		t.Errorf("Marks() = %+v", marks)
 	}
 	var bomb strings.Builder
 	bomb.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := range 12 {
-		fmt.Fprintf(&bomb, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+		fmt.Fprintf(&bomb, "a%d: &a%d [%s]\n",
+			i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
 	}
-	if _, err := Parse("class.yaml", []byte(bomb.String())); err == nil || !strings.Contains(err.Error(), "there is too much in this file") {
+	if _, err := Parse("class.yaml", []byte(bomb.String())); err == nil ||
+		!strings.Contains(err.Error(), "there is too much in this file") {
 		t.Errorf("Parse() error = %.300v", err)
 	}
 }
@@ -196,9 +216,11 @@ func TestDocumentation(t *testing.T) {
 // bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "labs: {2: {deadline: 2026-10-25 23:59}}", berlin + "graceDays: 3\nattempts: last\nlate: {percent: 10, days: 5}\n",
+		"", "labs: {2: {deadline: 2026-10-25 23:59}}",
+		berlin + "graceDays: 3\nattempts: last\nlate: {percent: 10, days: 5}\n",
 		"students:\n  ada:\n    graceDays: 1\n    labs:\n      2: {points: 2.5, comment: |\n        a\n        b\n      }\n",
-		"a: &a [*a, *a]\n", "? [1]\n: 2\n", "labs: !!binary aGVsbG8=\n", "%YAML 1.1\n---\nx: y\n", "late: {points: 1e999}\n", "title: \"\\0\"\n",
+		"a: &a [*a, *a]\n", "? [1]\n: 2\n", "labs: !!binary aGVsbG8=\n",
+		"%YAML 1.1\n---\nx: y\n", "late: {points: 1e999}\n", "title: \"\\0\"\n",
 		"labs: {2: {deadline: 9999-12-31 23:59, weight: 0.01}}\n",
 		"labs: {2: {deadline: 0000-01-01 00:00}}\nlate: {points: 1}\n", "<<: {title: x}\n",
 	} {
@@ -218,12 +240,15 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		marks, total := rules.Marks("ada", map[string][]Attempt{"02-reconciler": {in(1, 60, 3), in(2, 80, 6)}, "03-finalizer": nil})
+		marks, total := rules.Marks("ada", map[string][]Attempt{
+			"02-reconciler": {in(1, 60, 3), in(2, 80, 6)}, "03-finalizer": nil,
+		})
 		if len(marks) != 2 || total < 0 || total != total {
 			t.Errorf("%q: marks = %v, total = %v", content, marks, total)
 		}
 		for _, mark := range marks {
-			if mark.Final < 0 || mark.Penalty < 0 || mark.Penalty > float64(mark.Points) || mark.GraceUsed > mark.Late || mark.GraceUsed < 0 {
+			if mark.Final < 0 || mark.Penalty < 0 || mark.Penalty > float64(mark.Points) ||
+				mark.GraceUsed > mark.Late || mark.GraceUsed < 0 {
 				t.Errorf("%q: mark = %+v", content, mark)
 			}
 		}

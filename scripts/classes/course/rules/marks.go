@@ -127,7 +127,8 @@ func (m mark) worth(weight hundredths) *big.Rat {
 
 func (m mark) mark() Mark {
 	return Mark{
-		Attempt: m.attempt.Number, Points: m.attempt.Points, Max: cmp.Or(m.attempt.Max, fullPoints), Late: m.late, GraceUsed: m.grace,
+		Attempt: m.attempt.Number, Points: m.attempt.Points,
+		Max: cmp.Or(m.attempt.Max, fullPoints), Late: m.late, GraceUsed: m.grace,
 		Penalty: m.penalty.float(), TooLate: m.tooLate, Manual: m.manual.float(), Comment: m.comment, Final: m.final.float(),
 		Missing: m.missing, Ungraded: m.ungraded, Excused: m.excused,
 	}
@@ -157,7 +158,9 @@ func (r *Rules) option(student, name string, attempts []Attempt, grace int) mark
 	var chosen *mark
 	graded := false
 	// Sort by number, whatever order the caller uses.
-	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
+	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b Attempt) int {
+		return cmp.Compare(a.Number, b.Number)
+	})
 	for _, attempt := range attempts {
 		if !attempt.Valid {
 			continue

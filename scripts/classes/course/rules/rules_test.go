@@ -26,7 +26,9 @@ const berlin = "timezone: Europe/Berlin\n"
 // in returns an attempt at lab 2 of the tests below, which is due on 1 July at noon, UTC. The attempt is handed in a
 // number of days and an hour later.
 func in(number, points int, days int) Attempt {
-	return Attempt{Number: number, Points: points, Max: 100, Valid: true, Submitted: time.Date(2026, 7, 1+days, 11, 0, 0, 0, time.UTC)}
+	return Attempt{
+		Number: number, Points: points, Max: 100, Valid: true, Submitted: time.Date(2026, 7, 1+days, 11, 0, 0, 0, time.UTC),
+	}
 }
 
 func TestMarks(t *testing.T) {
@@ -41,9 +43,15 @@ func TestMarks(t *testing.T) {
 		attempts    []Attempt
 		want        Mark
 	}{
-		{"in time", due + "late: {percent: 10}\n", []Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
+		{
+			"in time", due + "late: {percent: 10}\n", []Attempt{in(1, 80, 0)},
+			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
 		{"nothing was handed in", due, nil, Mark{Max: 100, Missing: true}},
-		{"without a time", due + "late: {percent: 10}\n", []Attempt{undated}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
+		{
+			"without a time", due + "late: {percent: 10}\n", []Attempt{undated},
+			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
 		{
 			"percent of what it has", due + "late: {percent: 10}\n",
 			[]Attempt{in(1, 80, 2)},
@@ -109,7 +117,10 @@ func TestMarks(t *testing.T) {
 			[]Attempt{in(1, 80, 0), in(2, 90, 1), in(3, 100, 3)},
 			Mark{Attempt: 2, Points: 90, Max: 100, Late: 1, GraceUsed: 1, Final: 90},
 		},
-		{"the first one of two that are as good", due, []Attempt{in(2, 80, 0), in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
+		{
+			"the first one of two that are as good", due, []Attempt{in(2, 80, 0), in(1, 80, 0)},
+			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
 		{
 			"the last attempt", due + "attempts: last\nlate: {percent: 10}\n",
 			[]Attempt{in(3, 50, 2), in(1, 80, 0), in(2, 90, 1)},
@@ -126,14 +137,19 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 2, Points: 90, Max: 100, Late: 1, Final: 90},
 		},
 		{
-			"a lab's own rules", "late: {points: 50}\nlabs: {2: {deadline: 2026-07-01 12:00, late: {points: 1}, attempts: last}}\n",
+			"a lab's own rules",
+			"late: {points: 50}\nlabs: {2: {deadline: 2026-07-01 12:00, late: {points: 1}, attempts: last}}\n",
 			[]Attempt{in(1, 80, 1), in(2, 70, 1)},
 			Mark{Attempt: 2, Points: 70, Max: 100, Late: 1, Penalty: 1, Final: 69},
 		},
-		{"an attempt without a grade", due, []Attempt{in(1, 80, 0), failed}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
+		{
+			"an attempt without a grade", due, []Attempt{in(1, 80, 0), failed},
+			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
 		{"no attempt has a grade", due, []Attempt{failed}, Mark{Max: 100, Ungraded: true}},
 		{
-			"points and a comment by hand", due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {points: -2.5, comment: \"no tests\"}}}}\n",
+			"points and a comment by hand",
+			due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {points: -2.5, comment: \"no tests\"}}}}\n",
 			[]Attempt{in(1, 80, 1)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 1, Penalty: 8, Manual: -2.5, Comment: "no tests", Final: 69.5},
 		},
@@ -167,7 +183,10 @@ func TestMarks(t *testing.T) {
 			[]Attempt{in(1, 80, 2)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, GraceUsed: 1, Penalty: 8, Final: 72},
 		},
-		{"excused", due + "students: {ada: {labs: {2: {excused: true}}}}\n", nil, Mark{Max: 100, Missing: true, Excused: true}},
+		{
+			"excused", due + "students: {ada: {labs: {2: {excused: true}}}}\n", nil,
+			Mark{Max: 100, Missing: true, Excused: true},
+		},
 	} {
 		marks, total := parse(t, test.rules).Marks("ada", map[string][]Attempt{"02-reconciler": test.attempts})
 		if diff := cmp.Diff(test.want, marks["02-reconciler"]); diff != "" {

@@ -91,7 +91,8 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 				return nil, fmt.Errorf("%d: a key must be a string: put quotation marks around it", key.Line)
 			}
 			if converted.fields[key.Value] != nil {
-				return nil, fmt.Errorf("%d: %q is already in line %d: merge the two entries", key.Line, key.Value, converted.fields[key.Value].at)
+				return nil, fmt.Errorf("%d: %q is already in line %d: merge the two entries",
+					key.Line, key.Value, converted.fields[key.Value].at)
 			}
 			value, err := convert(from.Content[i+1], count, depth+1)
 			if err != nil {

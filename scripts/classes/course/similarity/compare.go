@@ -85,7 +85,9 @@ func pairs(docs []Document, prints []document, o Options) []Pair {
 	})
 	all := slices.Concat(found...)
 	slices.SortStableFunc(all, func(a, b Pair) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Shared, a.Shared), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+		return cmp.Or(
+			cmp.Compare(b.Score, a.Score), cmp.Compare(b.Shared, a.Shared), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B),
+		)
 	})
 	return all
 }

@@ -39,7 +39,10 @@ func corpus(tb testing.TB) []lab {
 	var labs []lab
 	for _, folder := range folders {
 		name := filepath.Base(filepath.Dir(folder))
-		l := lab{name: name, skeleton: folderDocument(tb, "skeleton", "labs/"+name), solution: folderDocument(tb, "solution", "solutions/"+name)}
+		l := lab{
+			name: name, skeleton: folderDocument(tb, "skeleton", "labs/"+name),
+			solution: folderDocument(tb, "solution", "solutions/"+name),
+		}
 		all := allFiles(tb, "solutions/"+name)
 		list, err := mutant.Load(filepath.Dir(folder))
 		if err != nil {
@@ -114,7 +117,9 @@ func designs(tb testing.TB, lab string, solution map[string][]byte) (all []Docum
 		}
 		files := maps.Clone(solution)
 		maps.DeleteFunc(files, func(name string, _ []byte) bool {
-			return slices.ContainsFunc(head.Replaces, func(gone string) bool { return name == gone || strings.HasPrefix(name, gone+"/") })
+			return slices.ContainsFunc(head.Replaces, func(gone string) bool {
+				return name == gone || strings.HasPrefix(name, gone+"/")
+			})
 		})
 		files = edited(tb, files, head.Edits)
 		for _, f := range archive.Files {

@@ -64,7 +64,8 @@ func (c *copied) inline() {
 				if at.Name() == "Sel" || at.Name() == "Names" || at.Name() == "Name" {
 					return true
 				}
-				if _, isExpr := at.Parent().(ast.Expr); isExpr || at.Name() == "Rhs" || at.Name() == "Values" || at.Name() == "Results" {
+				if _, isExpr := at.Parent().(ast.Expr); isExpr || at.Name() == "Rhs" || at.Name() == "Values" ||
+					at.Name() == "Results" {
 					at.Replace(&ast.BasicLit{ValuePos: n.NamePos, Kind: value.Kind, Value: value.Value})
 				}
 			}

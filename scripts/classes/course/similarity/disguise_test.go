@@ -185,7 +185,8 @@ func (c *copied) renamed(n ast.Node, rename, imports map[string]string) bool {
 		ast.Inspect(n.X, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
 		return false
 	case *ast.KeyValueExpr:
-		if key, is := n.Key.(*ast.Ident); is && ast.IsExported(key.Name) { // A field of another module, or one that other code reads.
+		// A field of another module, or one that other code reads.
+		if key, is := n.Key.(*ast.Ident); is && ast.IsExported(key.Name) {
 			ast.Inspect(n.Value, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
 			return false
 		}
@@ -271,7 +272,8 @@ func (c *copied) scatter() {
 			if strings.HasSuffix(rest, "true") {
 				suffix = "_test.go"
 			}
-			files[path.Join(dir, fmt.Sprintf("%s%d%s", strings.TrimSuffix(strings.TrimSuffix(rest, "true"), "false"), i, suffix))] = f
+			files[path.Join(dir, fmt.Sprintf("%s%d%s",
+				strings.TrimSuffix(strings.TrimSuffix(rest, "true"), "false"), i, suffix))] = f
 		}
 	}
 	c.files = files

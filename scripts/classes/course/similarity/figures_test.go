@@ -94,7 +94,9 @@ func measure(tb testing.TB) figures {
 }
 
 // copied measures all disguises of one original in a class.
-func (f *figures) copied(tb testing.TB, lab string, original Document, k known, others []Document, otherPrints []document) {
+func (f *figures) copied(
+	tb testing.TB, lab string, original Document, k known, others []Document, otherPrints []document,
+) {
 	tb.Helper()
 	first := k.fingerprint(original)
 	if len(first.own) == 0 {
@@ -148,7 +150,8 @@ func (f *figures) table() string {
 		fmt.Fprintf(&out, "threshold %.1f: %2d wrong pairs, precision %.3f, recall %.3f\n",
 			threshold, wrong, float64(right)/float64(right+wrong), float64(right)/float64(len(claimed)))
 	}
-	fmt.Fprintf(&out, "of originals with too little own code: found %d of %d\n", atLeast(f.little, DefaultThreshold), len(f.little))
+	fmt.Fprintf(&out, "of originals with too little own code: found %d of %d\n",
+		atLeast(f.little, DefaultThreshold), len(f.little))
 	for _, m := range f.independent[:6] {
 		fmt.Fprintf(&out, "most alike of independent work: %.2f %s\n", m.score, m.what)
 	}
@@ -166,10 +169,12 @@ func TestPrecisionAndRecall(t *testing.T) {
 	claimed := f.claimed()
 	right, wrong := atLeast(claimed, DefaultThreshold), atLeast(f.independent, DefaultThreshold)
 	if recall := float64(right) / float64(len(claimed)); recall < 0.99 {
-		t.Errorf("recall = %.3f, and docs/reference/similarity.md promises at least 0.99: find the disguise that now hides a copy", recall)
+		t.Errorf("recall = %.3f, and docs/reference/similarity.md promises at least 0.99: "+
+			"find the disguise that now hides a copy", recall)
 	}
 	if precision := float64(right) / float64(right+wrong); precision < 0.99 {
-		t.Errorf("precision = %.3f, and docs/reference/similarity.md promises at least 0.99: %v", precision, f.independent[:wrong])
+		t.Errorf("precision = %.3f, and docs/reference/similarity.md promises at least 0.99: %v",
+			precision, f.independent[:wrong])
 	}
 }
 
@@ -185,7 +190,9 @@ func TestPartialCopyIsFound(t *testing.T) {
 	}
 	informer, other := designs["design informer"], designs["design metadata-only"]
 	k := learn([]Document{all[i].skeleton, all[i].solution})
-	mixed := Document{Name: "mixed", Files: maps.Clone(disguise(t, informer, 1, func(c *copied) { c.rename(); c.swap() }).Files)}
+	mixed := Document{
+		Name: "mixed", Files: maps.Clone(disguise(t, informer, 1, func(c *copied) { c.rename(); c.swap() }).Files),
+	}
 	for name, content := range other.Files {
 		if path.Ext(name) == ".go" {
 			mixed.Files["more/"+name] = content

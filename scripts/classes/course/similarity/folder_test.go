@@ -28,10 +28,14 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	put(filepath.Join(outside, "secret.go"), "package secret")
-	for _, file := range []string{"main.go", "a/b/c.go", "a/README.md", ".git/x.go", "vendor/x.go", "web/node_modules/x.go"} {
+	for _, file := range []string{
+		"main.go", "a/b/c.go", "a/README.md", ".git/x.go", "vendor/x.go", "web/node_modules/x.go",
+	} {
 		put(filepath.Join(dir, filepath.FromSlash(file)), "package "+file)
 	}
-	for link, to := range map[string]string{"link.go": filepath.Join(outside, "secret.go"), "folder": outside, "inside.go": "main.go"} {
+	for link, to := range map[string]string{
+		"link.go": filepath.Join(outside, "secret.go"), "folder": outside, "inside.go": "main.go",
+	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +44,8 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a/b/c.go", "main.go"}, slices.Sorted(maps.Keys(d.Files))); diff != "" || d.Name != "ada" {
+	if diff := cmp.Diff([]string{"a/b/c.go", "main.go"}, slices.Sorted(maps.Keys(d.Files))); diff != "" ||
+		d.Name != "ada" {
 		t.Errorf("%s has other files: %s", d.Name, diff)
 	}
 	if got := string(d.Files["a/b/c.go"]); got != "package a/b/c.go" {
@@ -67,7 +72,8 @@ func TestFolderIsBounded(t *testing.T) {
 	if size != maxBytes {
 		t.Errorf("Folder() read %d bytes, want at most %d", size, maxBytes)
 	}
-	if _, err := Folder("ada", filepath.Join(dir, "none")); err == nil || !strings.Contains(err.Error(), "reading the code of ada") {
+	if _, err := Folder("ada", filepath.Join(dir, "none")); err == nil ||
+		!strings.Contains(err.Error(), "reading the code of ada") {
 		t.Errorf("Folder() of a missing folder: error = %v", err)
 	}
 }
