@@ -31,14 +31,19 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const needs = "he first build takes up to 8 GB of disk with Go's caches, of which it gives 3 GB back, and this folder's disk has "
+	const needs = "he first build takes up to 8 GB of disk with Go's caches, of which it gives 3 GB back, " +
+		"and this folder's disk has "
 	for _, test := range []struct{ name, prepare, command, first string }{
 		{"enough", "mount -t tmpfs -o size=20g none .", "lab", "T" + needs + "21.5 GB free.\n"},
 		{"Go's caches may be elsewhere", "mount -t tmpfs -o size=4g none .", "lab", "T" + needs + "4.3 GB free.\n"},
-		{"too little", "mount -t tmpfs -o size=2g none .", "lab", "t" + needs + "2.1 GB free: free some space, or clone onto another disk\n"},
+		{
+			"too little", "mount -t tmpfs -o size=2g none .", "lab",
+			"t" + needs + "2.1 GB free: free some space, or clone onto another disk\n",
+		},
 		{
 			"everything is built",
-			"mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin",
+			"mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && " +
+				"mount -t tmpfs -o size=2g none .cache/bin",
 			"lab", "",
 		},
 		{"it arrives", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
@@ -58,7 +63,8 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 			if strings.Contains(output, "unshare") && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
 				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", output)
 			}
-			if err == nil || !strings.HasPrefix(output, test.first) || strings.Contains(output, needs) != strings.Contains(test.first, needs) {
+			if err == nil || !strings.HasPrefix(output, test.first) ||
+				strings.Contains(output, needs) != strings.Contains(test.first, needs) {
 				t.Errorf("got output %q (%v), want %q", output, err, test.first)
 			}
 		})
@@ -171,8 +177,14 @@ func TestMakePassesFlagsOn(t *testing.T) {
 		{"run in the lab's folder", inLab, "run FLAGS=--pdo", "lab run --dir . --pdo\n"},
 		{"a command of the root in the lab's folder", inLab, "lab-2 FLAGS=--pdo", "lab grade 2 --pdo\n"},
 		{"none", dir, "lab-10", "lab grade 10\n"},
-		{"a lab without a number", dir, "lab-", "make: there is no target lab-: `make help` lists those that there are\n"},
-		{"a command in the lab's folder", inLab, "hint-", "make: there is no target hint-: `make help` lists those that there are\n"},
+		{
+			"a lab without a number", dir, "lab-",
+			"make: there is no target lab-: `make help` lists those that there are\n",
+		},
+		{
+			"a command in the lab's folder", inLab, "hint-",
+			"make: there is no target hint-: `make help` lists those that there are\n",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +196,8 @@ func TestMakePassesFlagsOn(t *testing.T) {
 			// Some users compile with a variable of this name.
 			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
 			out, _ := command.CombinedOutput() // without a lab, it fails
-			if output := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(output, test.want) || strings.Contains(output, "-O2") {
+			if output := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(output, test.want) ||
+				strings.Contains(output, "-O2") {
 				t.Errorf("want output with %q, got\n%s", test.want, output)
 			}
 		})

@@ -22,8 +22,10 @@ func createCommand() *cobra.Command {
 	var name, contextName string
 	var airGap bool
 	command := &cobra.Command{
-		Use: "create", Short: "Create a cluster with Cilium and cert-manager, or resume an earlier run", Args: cli.NoArguments,
-		Long: "create creates a kind cluster, installs Cilium and cert-manager, and waits until both are usable. After a failure or\n" +
+		Use: "create", Short: "Create a cluster with Cilium and cert-manager, or resume an earlier run",
+		Args: cli.NoArguments,
+		Long: "create creates a kind cluster, installs Cilium and cert-manager, and waits until both are usable. " +
+			"After a failure or\n" +
 			"kill -9, run it again to resume. After a success, it verifies the cluster and changes nothing.\n" +
 			"With --context it installs cert-manager on an existing cluster, and changes only what it created.",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -34,7 +36,8 @@ func createCommand() *cobra.Command {
 				options.Images = create.AirGap
 			}
 			if !slices.Contains(create.Sources, options.Images) {
-				return fmt.Errorf("--images %s: choose one of %s, %s, %s", options.Images, create.Auto, create.Registry, create.AirGap)
+				return fmt.Errorf("--images %s: choose one of %s, %s, %s",
+					options.Images, create.Auto, create.Registry, create.AirGap)
 			}
 			if err := known.Check(options.Addons); err != nil {
 				return err
@@ -64,10 +67,14 @@ func createCommand() *cobra.Command {
 		"which cluster: "+strings.Join(kind.Profiles(), ", ")+" (clusters/config/kind)")
 	command.Flags().StringVar(&options.Images, "images", create.Auto,
 		"where images come from: registry, air-gap (built here), or auto: registry if it answers")
-	command.Flags().BoolVar(&airGap, "air-gap", false, "the same as --images air-gap: build all images from Go modules and Debian packages")
-	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "also install these: "+strings.Join(known.Names(), ", "))
+	command.Flags().BoolVar(&airGap, "air-gap", false,
+		"the same as --images air-gap: build all images from Go modules and Debian packages")
+	command.Flags().StringSliceVar(&options.Addons, "addons", nil,
+		"also install these: "+strings.Join(known.Names(), ", "))
 	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete an existing cluster first")
-	command.Flags().StringVar(&contextName, "context", "", "install on the cluster of this context of your kubeconfig instead")
-	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime, "time limit of each step once the images are available")
+	command.Flags().StringVar(&contextName, "context", "",
+		"install on the cluster of this context of your kubeconfig instead")
+	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime,
+		"time limit of each step once the images are available")
 	return command
 }

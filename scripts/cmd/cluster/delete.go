@@ -26,8 +26,10 @@ func deleteCommand() *cobra.Command {
 	var name string
 	var force, nodeImage bool
 	command := &cobra.Command{
-		Use: "delete", Short: "Delete a cluster with everything in it, and stop the engine if this command started it", Args: cli.NoArguments,
-		Long: "delete removes the nodes with their volumes, the cluster's folder, Docker's network kind if no other cluster needs it,\n" +
+		Use: "delete", Short: "Delete a cluster with everything in it, and stop the engine if this command started it",
+		Args: cli.NoArguments,
+		Long: "delete removes the nodes with their volumes, the cluster's folder, " +
+			"Docker's network kind if no other cluster needs it,\n" +
 			"and stops Docker's engine if `cluster create` started it and it has no containers left. Built images stay in\n" +
 			".cache/images, so that the next cluster starts faster.",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -148,9 +150,12 @@ func exportLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, report func(string)) (string, error) {
-				return dir, env.Cluster.ExportLogs(ctx, dir, report)
-			}}})
+			return env.Steps.Run(command.Context(), []steps.Step{{
+				Name: "logs",
+				Do: func(ctx context.Context, report func(string)) (string, error) {
+					return dir, env.Cluster.ExportLogs(ctx, dir, report)
+				},
+			}})
 		},
 	}
 	nameFlag(command, &name)

@@ -32,7 +32,8 @@ func e2eCommand() *cobra.Command {
 	var labs []string
 	command := &cobra.Command{
 		Use: "e2e", Short: "Test the whole course on a new cluster, and delete the cluster", Args: cli.NoArguments,
-		Long: "e2e creates a student cluster, tests its network, grades every solution and a wrong submission of each lab on it,\n" +
+		Long: "e2e creates a student cluster, tests its network, " +
+			"grades every solution and a wrong submission of each lab on it,\n" +
 			"invites students, tests their permissions, revokes them, and always deletes the cluster.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !slices.Contains(create.Sources, from) {
@@ -133,7 +134,8 @@ func runE2E(ctx context.Context, options e2e.Options) error {
 		fmt.Printf("The kind tests that ran passed, but %d did NOT run within the time limit of %s.\n",
 			len(result.NotRun), options.Within)
 	case len(result.LeftOut) > 0:
-		fmt.Printf("The kind tests of %s passed in %.0f s.\n", strings.Join(options.Only, ", "), time.Since(started).Seconds())
+		fmt.Printf("The kind tests of %s passed in %.0f s.\n",
+			strings.Join(options.Only, ", "), time.Since(started).Seconds())
 	default:
 		fmt.Printf("The kind tests passed in %.0f s.\n", time.Since(started).Seconds())
 	}

@@ -18,12 +18,14 @@ import (
 
 func engineCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or stop an engine started this way", Args: cli.NoArguments,
+		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or stop an engine started this way",
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(
 		&cobra.Command{
-			Use: "start", Short: "Start Docker's engine if it is not running, and install it from Debian packages if needed", Args: cli.NoArguments,
+			Use: "start", Short: "Start Docker's engine if it is not running, and install it from Debian packages if needed",
+			Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
 				env, err := environment.Find(docker.DefaultCluster)
 				if err != nil {

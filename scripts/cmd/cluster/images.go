@@ -28,7 +28,8 @@ import (
 func imagesCommand() *cobra.Command {
 	var build bool
 	command := &cobra.Command{
-		Use: "images [SET…]", Short: "List the images of the catalogue, or of some of its sets, with their sizes; --build builds them",
+		Use:   "images [SET…]",
+		Short: "List the images of the catalogue, or of some of its sets, with their sizes; --build builds them",
 		RunE: func(command *cobra.Command, args []string) error {
 			env, err := environment.Find(docker.DefaultCluster)
 			if err != nil {
@@ -104,7 +105,8 @@ func ofSets(sets []string) ([]images.Image, error) {
 func loadCommand() *cobra.Command {
 	var name string
 	command := &cobra.Command{
-		Use: "load [IMAGE…]", Short: "Load images of the catalogue (default: the course's own) into the nodes that lack them",
+		Use:   "load [IMAGE…]",
+		Short: "Load images of the catalogue (default: the course's own) into the nodes that lack them",
 		RunE: func(command *cobra.Command, args []string) error {
 			env, err := environment.Find(name)
 			if err != nil {

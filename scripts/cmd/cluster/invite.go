@@ -65,7 +65,8 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 	}
 	if found.State != kind.Made {
 		return nil, fmt.Errorf("there is no cluster %s for a class: "+
-			"`make cluster PROFILE=classroom` creates one, and `make cluster-status` shows which clusters exist", env.Cluster.Name)
+			"`make cluster PROFILE=classroom` creates one, "+
+			"and `make cluster-status` shows which clusters exist", env.Cluster.Name)
 	}
 	if opened.Config, err = env.Cluster.Config(); err != nil {
 		return nil, err
@@ -103,7 +104,8 @@ func inviteCommand() *cobra.Command {
 	var renew bool
 	command := &cobra.Command{
 		Use: "invite ROSTER", Short: "Give each student of a roster a namespace, an account and a kubeconfig",
-		Long: "invite reads a list of students, a line NAME or NAME,EMAIL for each, and gives each a namespace with limits, an\n" +
+		Long: "invite reads a list of students, a line NAME or NAME,EMAIL for each, " +
+			"and gives each a namespace with limits, an\n" +
 			"account that can work there and nowhere else, and a kubeconfig that expires. Inviting again adds new\n" +
 			"students and changes nothing for the others. An invalid line is an error, and then nothing is changed.",
 		Args: oneRoster,
@@ -198,7 +200,8 @@ func warn(ctx context.Context, opened *class.Class, invited []class.Invited) err
 	for _, student := range invited {
 		// The server may issue a shorter lifetime than was requested. It is the same for all students.
 		if student.New && time.Until(student.Expires) < opened.Lifetime-time.Hour {
-			fmt.Fprintf(os.Stderr, "\nThe cluster issues no tokens for %.0f days: these expire at %s. Invite the students again before then.\n",
+			fmt.Fprintf(os.Stderr, "\nThe cluster issues no tokens for %.0f days: these expire at %s. "+
+				"Invite the students again before then.\n",
 				opened.Lifetime.Hours()/24, student.Expires.Local().Format("2006-01-02 15:04"))
 			break
 		}
@@ -208,8 +211,9 @@ func warn(ctx context.Context, opened *class.Class, invited []class.Invited) err
 		server = opened.Config.Host
 	}
 	if parsed, err := url.Parse(server); err == nil && isLoopback(parsed.Hostname()) {
-		fmt.Fprintf(os.Stderr, "\nThese kubeconfigs use %s, which only this machine can reach: the classroom profile listens for others, "+
-			"and --server names the address.\n", server)
+		fmt.Fprintf(os.Stderr,
+			"\nThese kubeconfigs use %s, which only this machine can reach: the classroom profile listens for others, "+
+				"and --server names the address.\n", server)
 	}
 	return nil
 }

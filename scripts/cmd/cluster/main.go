@@ -29,7 +29,8 @@ func root() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cluster",
 		Short: "Create and manage kind clusters with Cilium and cert-manager, and invite students",
-		Long: "cluster makes a cluster for a student or a class: kind, with Cilium and cert-manager, with a registry or without one.\n" +
+		Long: "cluster makes a cluster for a student or a class: kind, with Cilium and cert-manager, " +
+			"with a registry or without one.\n" +
 			"`make cluster` is `cluster create`; see docs/reference/cluster.md for details.",
 		SilenceUsage: true, SilenceErrors: true, Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -46,7 +47,8 @@ func root() *cobra.Command {
 			command.AddCommand(one)
 		}
 	}
-	add(groupCluster, createCommand(), statusCommand(), uninstallCommand(), testCommand(), exportLogsCommand(), deleteCommand())
+	add(groupCluster, createCommand(), statusCommand(),
+		uninstallCommand(), testCommand(), exportLogsCommand(), deleteCommand())
 	add(groupClass, inviteCommand(), revokeCommand())
 	add(groupCluster, e2eCommand())
 	add(groupImages, imagesCommand(), loadCommand(), bundleCommand(), engineCommand())

@@ -16,8 +16,10 @@ func revokeCommand() *cobra.Command {
 	flags := &classFlags{}
 	var keepWork bool
 	command := &cobra.Command{
-		Use: "revoke ROSTER", Short: "Revoke the access of the students of a roster, and delete what they have on the cluster",
-		Long: "revoke ends the access of each student of the roster, and removes the namespaces with all that is in them, the\n" +
+		Use:   "revoke ROSTER",
+		Short: "Revoke the access of the students of a roster, and delete what they have on the cluster",
+		Long: "revoke ends the access of each student of the roster, " +
+			"and removes the namespaces with all that is in them, the\n" +
 			"students' objects of shared kinds, and the kubeconfigs here. With --keep-work only the access ends.",
 		Args: oneRoster,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -33,7 +33,8 @@ const statusTime = 10 * time.Second
 func statusCommand() *cobra.Command {
 	var name, contextName string
 	command := &cobra.Command{
-		Use: "status", Short: "Show which parts of the cluster exist and are usable, and in which versions", Args: cli.NoArguments,
+		Use: "status", Short: "Show which parts of the cluster exist and are usable, and in which versions",
+		Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeoutCause(command.Context(), statusTime, fmt.Errorf("timed out after %s", statusTime))
 			defer cancel()
@@ -90,7 +91,9 @@ func status(ctx context.Context, name string) error {
 	}
 	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n",
 		name, found.Marker.Profile, create.Source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
-	well, err := report(ctx, env.Store, config, create.TargetOf(env.Cluster, config, profile, found.Marker), pinned(found.Marker))
+	well, err := report(
+		ctx, env.Store, config, create.TargetOf(env.Cluster, config, profile, found.Marker), pinned(found.Marker),
+	)
 	if err != nil {
 		return err
 	}
@@ -143,7 +146,9 @@ func contextStatus(ctx context.Context, name string) error {
 }
 
 // report prints nodes and add-ons, which it queries at the same time. It returns whether all of them are usable.
-func report(ctx context.Context, store *images.Store, config *rest.Config, target addons.Target, release string) (well bool, err error) {
+func report(
+	ctx context.Context, store *images.Store, config *rest.Config, target addons.Target, release string,
+) (well bool, err error) {
 	var (
 		group  sync.WaitGroup
 		nodes  []kind.NodeState

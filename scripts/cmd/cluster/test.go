@@ -25,8 +25,10 @@ func testCommand() *cobra.Command {
 	var name, contextName, image string
 	var only []string
 	command := &cobra.Command{
-		Use: "test", Short: "Test the network: Pods, Services, NodePorts, DNS, and policies that deny and allow", Args: cli.NoArguments,
-		Long: "test runs our own tests of a cluster's network, and `cilium connectivity test` after them where that command is on PATH.\n" +
+		Use: "test", Short: "Test the network: Pods, Services, NodePorts, DNS, and policies that deny and allow",
+		Args: cli.NoArguments,
+		Long: "test runs our own tests of a cluster's network, " +
+			"and `cilium connectivity test` after them where that command is on PATH.\n" +
 			"They are: " + strings.Join(connectivity.Names(), "; ") + ".",
 		RunE: func(command *cobra.Command, _ []string) error {
 			env, err := environment.Find(name)
@@ -41,7 +43,8 @@ func testCommand() *cobra.Command {
 	}
 	nameFlag(command, &name)
 	command.Flags().StringVar(&contextName, "context", "", "the cluster of this context of your kubeconfig instead")
-	command.Flags().StringVar(&image, "image", "", "what the tests' Pods run, where the nodes can pull it (default: "+connectivity.Image+")")
+	command.Flags().StringVar(&image, "image", "",
+		"what the tests' Pods run, where the nodes can pull it (default: "+connectivity.Image+")")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these tests, by name")
 	cli.Exclusive(command, "name", "context")
 	return command
@@ -53,7 +56,9 @@ func testKind(ctx context.Context, env *environment.Environment, image string, o
 		return err
 	}
 	if found.State != kind.Made {
-		return fmt.Errorf("there is no cluster %s to test: `make cluster-status` shows which clusters exist", env.Cluster.Name)
+		return fmt.Errorf(
+			"there is no cluster %s to test: `make cluster-status` shows which clusters exist", env.Cluster.Name,
+		)
 	}
 	// Another command may have removed it, or a machine may have been given only the checkout.
 	if _, err := env.Cluster.WriteKubeconfig(); err != nil {

@@ -25,7 +25,8 @@ func uninstallCommand() *cobra.Command {
 	var name, contextName string
 	command := &cobra.Command{
 		Use: "uninstall ADDON…", Short: "Remove add-ons that create or a lab has installed",
-		Long: "uninstall removes what was installed for an add-on. It keeps add-ons that another user installed, cert-manager's kinds\n" +
+		Long: "uninstall removes what was installed for an add-on. It keeps add-ons that another user installed, " +
+			"cert-manager's kinds\n" +
 			"with all their objects, and the rule for lab.test in a kind cluster's DNS.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -91,9 +92,12 @@ func uninstall(ctx context.Context, env *environment.Environment, target addons.
 		if err != nil {
 			return err
 		}
-		plan = append(plan, steps.Step{Name: name, Limit: create.StepTime, Do: func(ctx context.Context, _ func(string)) (string, error) {
-			return "removed", addon.Uninstall(ctx, target)
-		}})
+		plan = append(plan, steps.Step{
+			Name: name, Limit: create.StepTime,
+			Do: func(ctx context.Context, _ func(string)) (string, error) {
+				return "removed", addon.Uninstall(ctx, target)
+			},
+		})
 	}
 	return env.Steps.Run(ctx, plan)
 }

@@ -47,7 +47,9 @@ func examined(t *testing.T, prepare string) (printed string, code int) {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()
-	c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", prepare, program, empty)
+	c := exec.CommandContext(
+		t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", prepare, program, empty,
+	)
 	c.Dir, c.Env = root, append(os.Environ(), isDoctor+"=1")
 	out, err := c.CombinedOutput()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -78,8 +80,14 @@ func TestMachines(t *testing.T) {
 		{"debian", `exec "$0"`, 0, []string{"user namespaces", "line ends", "loopback", "clone"}},
 		{"no-user-namespaces", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0"`, 1, []string{"user namespaces"}},
 		{"noexec-tmpdir", `mount -t tmpfs -o noexec none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR"}},
-		{"tmpdir-of-1-gb-in-memory", `mount -t tmpfs -o size=1g none "$1" && TMPDIR="$1" exec "$0"`, 0, []string{"TMPDIR", "TMPDIR's disk"}},
-		{"tmpdir-of-500-mb", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR's disk"}},
+		{
+			"tmpdir-of-1-gb-in-memory", `mount -t tmpfs -o size=1g none "$1" && TMPDIR="$1" exec "$0"`, 0,
+			[]string{"TMPDIR", "TMPDIR's disk"},
+		},
+		{
+			"tmpdir-of-500-mb", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0"`, 1,
+			[]string{"TMPDIR's disk"},
+		},
 		{"relative-tmpdir", `TMPDIR=somewhere exec "$0"`, 1, []string{"TMPDIR"}},
 		{
 			"no-git",
@@ -87,7 +95,10 @@ func TestMachines(t *testing.T) {
 			1,
 			[]string{"git"},
 		},
-		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
+		{
+			"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1,
+			[]string{"clone"},
+		},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
 		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},
 		{"clone-on-5-gb", clonedOn("5g"), 0, []string{"clone's disk"}},
@@ -312,7 +323,8 @@ func TestPrintFindings(t *testing.T) {
 				{Name: "inotify", State: Note, Found: "8 instances", Labs: podsLabs, Remedy: "Let root raise it."},
 			},
 			"ok    Go                  go1.26\nnote  inotify             8 instances\n" +
-				"                          Labs 5, 6, 8 and 9 need it. Let root raise it.\n\nAll labs can be graded on this machine.\n",
+				"                          Labs 5, 6, 8 and 9 need it. Let root raise it.\n\n" +
+				"All labs can be graded on this machine.\n",
 		},
 		{
 			[]Finding{{Name: "user namespaces", State: Bad, Found: "none", Labs: podsLabs, Remedy: "Let root allow them."}},
@@ -334,7 +346,8 @@ func TestPrintFindings(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, test := range []struct{ format, want string }{
-		{"yaml", `--format is text or json, and not "yaml": correct it`}, {"text", "run `make doctor` in the root of the checkout"},
+		{"yaml", `--format is text or json, and not "yaml": correct it`},
+		{"text", "run `make doctor` in the root of the checkout"},
 	} {
 		if err := run(test.format, os.Stdout); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("run() error = %v", err)

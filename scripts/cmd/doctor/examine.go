@@ -102,7 +102,9 @@ func goFound(root string) Finding {
 	}
 	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // the pattern has matched digits
 	if number(found[1]) < number(wanted[1]) || found[1] == wanted[1] && number(found[2]) < number(wanted[2]) {
-		return bad(allLabs, have, fmt.Sprintf("Go %s.%s or newer is needed: install it from go.dev/dl.", wanted[1], wanted[2]))
+		return bad(
+			allLabs, have, fmt.Sprintf("Go %s.%s or newer is needed: install it from go.dev/dl.", wanted[1], wanted[2]),
+		)
 	}
 	return good(have + " at " + path)
 }
@@ -133,7 +135,9 @@ func cloneDisk(root string) Finding {
 	case build.Impossible():
 		return bad(allLabs, found, text+": free some space, or clone onto another disk.")
 	case build.Tight():
-		return note(allLabs, found, text+". That suffices if Go's caches are on another disk, or were filled by another clone.")
+		return note(
+			allLabs, found, text+". That suffices if Go's caches are on another disk, or were filled by another clone.",
+		)
 	}
 	return good(found)
 }
@@ -232,7 +236,9 @@ func proxy(root string) Finding {
 	const remedy = "It is not needed once all modules are in Go's cache. Without a network: docs/guides/air-gap.md"
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(first, "/")+"/golang.org/x/sys/@v/list", nil)
+	request, err := http.NewRequestWithContext(
+		ctx, http.MethodGet, strings.TrimSuffix(first, "/")+"/golang.org/x/sys/@v/list", nil,
+	)
 	if err != nil {
 		return note(allLabs, "GOPROXY is not a URL", "Run: go env -u GOPROXY")
 	}

@@ -118,7 +118,8 @@ func controlGroups() Finding {
 // signals.
 func landlock() Finding {
 	const createRulesetVersion, connections, signals = 1, 4, 6
-	const sandbox = "`lab class` needs version 4, of Linux 6.7, for its sandbox. All labs can be graded without: docs/guides/grading.md"
+	const sandbox = "`lab class` needs version 4, of Linux 6.7, for its sandbox. All labs can be graded without: " +
+		"docs/guides/grading.md"
 	number, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, createRulesetVersion)
 	switch {
 	case failed != 0:
@@ -190,8 +191,11 @@ func openFiles() Finding {
 	found := fmt.Sprintf("%d, and %d at most", limit.Cur, limit.Max)
 	if err := openfiles.Check(); err != nil {
 		// Only root may raise a hard limit. A * in this file does not mean root.
-		return bad(allLabs, found, fmt.Sprintf("A cluster needs %d. Let root run: printf '* - nofile 65536\\nroot - nofile 65536\\n' "+
-			">/etc/security/limits.d/operator-labs.conf, and log in again. A container has --ulimit nofile=65536.", openfiles.Least))
+		return bad(allLabs, found, fmt.Sprintf(
+			"A cluster needs %d. Let root run: printf '* - nofile 65536\\nroot - nofile 65536\\n' "+
+				">/etc/security/limits.d/operator-labs.conf, and log in again. "+
+				"A container has --ulimit nofile=65536.", openfiles.Least,
+		))
 	}
 	return good(found)
 }
@@ -213,5 +217,7 @@ func hugePages(setting, processors string) Finding {
 	if chosen == "always" || !virtual {
 		return good(chosen)
 	}
-	return note("fast builds", chosen, "On a virtual machine, compiling may take twice as long. Let root run: echo always >"+setting)
+	return note(
+		"fast builds", chosen, "On a virtual machine, compiling may take twice as long. Let root run: echo always >"+setting,
+	)
 }

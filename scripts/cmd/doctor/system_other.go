@@ -7,7 +7,8 @@ package main
 
 // ofSystem returns the findings about features that other systems lack.
 func ofSystem() []Finding {
-	f := bad(podsLabs, "only Linux has namespaces", "Grade these labs on Linux, or on a kind cluster: make cluster, make lab-8 CLUSTER=kind")
+	f := bad(podsLabs, "only Linux has namespaces",
+		"Grade these labs on Linux, or on a kind cluster: make cluster, make lab-8 CLUSTER=kind")
 	f.Name = "user namespaces"
 	return []Finding{f}
 }

@@ -23,8 +23,10 @@ func main() {
 	defer stop()
 	warm := flag.Bool("warm", false,
 		"use this machine's module cache and build cache, and try only the first command (default: both are empty)")
-	airGap := flag.Bool("air-gap", false, "as --warm, where nothing can be downloaded and, in a Debian root, no network is reached")
-	programs := flag.String("programs", "", "an archive of `lab programs save`: try with empty caches what arrives from it by HTTP")
+	airGap := flag.Bool("air-gap", false,
+		"as --warm, where nothing can be downloaded and, in a Debian root, no network is reached")
+	programs := flag.String("programs", "",
+		"an archive of `lab programs save`: try with empty caches what arrives from it by HTTP")
 	flag.Parse()
 	if err := run(ctx, fresh.Options{Warm: *warm, AirGap: *airGap, Programs: *programs}); err != nil {
 		fmt.Fprintf(os.Stderr, "fresh: %v\n", err)

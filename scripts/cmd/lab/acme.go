@@ -38,7 +38,8 @@ type acmeFlags struct {
 func (f *acmeFlags) register(command *cobra.Command) {
 	command.Flags().StringVar(&f.flags.placement.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster of this kubeconfig's current context instead")
-	command.Flags().StringVar(&f.server, "server", "", "the directory URL of a public ACME server; default: the cluster's Pebble")
+	command.Flags().StringVar(&f.server, "server", "",
+		"the directory URL of a public ACME server; default: the cluster's Pebble")
 }
 
 func acmeCommand() *cobra.Command {
@@ -53,7 +54,8 @@ func acmeCommand() *cobra.Command {
 		Use: "order", Short: "Order a certificate, and put its tokens into the cluster: `make order`", Args: cli.NoArguments,
 		Long: "order makes a new account at the ACME server, orders one certificate for all names, " +
 			"and writes the account's public key and the\n" +
-			"tokens into the ConfigMap " + byhand.ConfigMap + " of the namespace " + byhand.Namespace + ". An earlier order is forgotten.",
+			"tokens into the ConfigMap " + byhand.ConfigMap + " of the namespace " + byhand.Namespace + ". " +
+			"An earlier order is forgotten.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return ordering.do(command.Context(), func(
 				ctx context.Context, client kubernetes.Interface, directory string, httpClient *http.Client,
@@ -70,9 +72,12 @@ func acmeCommand() *cobra.Command {
 	ordering.register(order)
 	order.Flags().StringSliceVar(&names, "names", byhand.Names, "the names, separated by commas")
 	validate := &cobra.Command{
-		Use: "validate", Short: "Ask the ACME server to validate all names, and show the results: `make validate`", Args: cli.NoArguments,
+		Use: "validate", Short: "Ask the ACME server to validate all names, and show the results: `make validate`",
+		Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return validating.do(command.Context(), func(ctx context.Context, client kubernetes.Interface, _ string, httpClient *http.Client) error {
+			return validating.do(command.Context(), func(
+				ctx context.Context, client kubernetes.Interface, _ string, httpClient *http.Client,
+			) error {
 				order, err := byhand.Resume(ctx, client, httpClient)
 				if errors.Is(err, byhand.ErrNoOrder) {
 					return errors.New("nothing has been ordered yet: type `make order` in the lab's folder first")
@@ -89,7 +94,9 @@ func acmeCommand() *cobra.Command {
 }
 
 // do connects to the cluster and to the ACME server, and runs a function with both connections.
-func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.Interface, string, *http.Client) error) error {
+func (f *acmeFlags) do(
+	ctx context.Context, do func(context.Context, kubernetes.Interface, string, *http.Client) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, acmeTimeout)
 	defer cancel()
 	config, err := f.config(ctx)
@@ -136,7 +143,8 @@ func (f *acmeFlags) config(ctx context.Context) (*rest.Config, error) {
 }
 
 func printOrder(order *acme.Order) {
-	fmt.Fprintf(os.Stderr, "Ordered: %s\nThe ConfigMap %s of the namespace %s has the account's public key and these tokens:\n",
+	fmt.Fprintf(os.Stderr,
+		"Ordered: %s\nThe ConfigMap %s of the namespace %s has the account's public key and these tokens:\n",
 		order.URL, byhand.ConfigMap, byhand.Namespace)
 	for _, c := range order.Challenges {
 		fmt.Printf("http://%s%s\n", c.Name, c.Path())

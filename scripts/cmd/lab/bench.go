@@ -22,7 +22,8 @@ func benchCommand() *cobra.Command {
 	var times, only string
 	command := &cobra.Command{
 		Use: "bench", GroupID: groupMaintainers, Short: "Measure the budgets of the design", Args: cli.NoArguments,
-		Long: "bench measures the budgets of the design: medians and worst cases, with envtest as the peer of the cluster's start.\n" +
+		Long: "bench measures the budgets of the design: medians and worst cases, " +
+			"with envtest as the peer of the cluster's start.\n" +
 			"Record the figures of a quiet machine in docs/benchmarks.md.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			repo, err := checkout.Find()

@@ -103,23 +103,27 @@ func certifyCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
+	cmd.Flags().StringSliceVar(&options.Only, "only", nil,
+		"certify only these: skeleton, solution, or names of right designs and of mutants")
 	options.Repeat, options.Parallel = 1, 1
 	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "how often to grade each submission")
 	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "how many to grade in parallel")
 	cmd.Flags().BoolVar(&options.All, "all", false,
 		"also grade submissions that are proven on this machine and unchanged since then")
-	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "how many mutants of each lab to grade besides skeletons and solutions (default: all)")
+	cmd.Flags().IntVar(&draw.Mutants, "draw", 0,
+		"how many mutants of each lab to grade besides skeletons and solutions (default: all)")
 	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
 	cmd.Flags().StringVar(&since, "since", "",
 		"with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
 	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: how many mutants to draw of a lab that changed")
-	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: how many new or different submissions to grade at most (default: all)")
+	cmd.Flags().IntVar(&draw.Most, "most", 0,
+		"with --since: how many new or different submissions to grade at most (default: all)")
 	cmd.Flags().BoolVar(&repeating, "forgive", false,
 		"retry a failed submission alone, at most twice. If it passes, record it in out/flaky.json and continue")
 	options.Soak = 1
 	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak",
 		"how often to grade the solutions, each time after the first with another check first")
-	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "how many CPU-bound programs to run at the same time (default: none)")
+	cmd.Flags().Var((*cli.Count)(&options.Load), "load",
+		"how many CPU-bound programs to run at the same time (default: none)")
 	return cmd
 }

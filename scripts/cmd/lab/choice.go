@@ -47,10 +47,12 @@ type choiceFlags struct {
 	solution bool
 }
 
-const mainUsage = "the package of the operator's program in the submission, as ./cmd/manager (default: where kubebuilder puts it)"
+const mainUsage = "the package of the operator's program in the submission, " +
+	"as ./cmd/manager (default: where kubebuilder puts it)"
 
 func (f *choiceFlags) register(command *cobra.Command) {
-	command.Flags().Var((*cli.Folder)(&f.dir), "dir", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().Var((*cli.Folder)(&f.dir), "dir",
+		"a Go module of kubebuilder's layout, instead of the lab's folder here")
 	command.Flags().StringVar(&f.main, "main", "", mainUsage)
 	command.Flags().BoolVar(&f.solution, "solution", false, "the solution, instead of the lab")
 	cli.Exclusive(command, "dir", "solution")
@@ -103,7 +105,8 @@ func (c *choice) last(file ...string) (*report.Report, error) {
 		return nil, err
 	}
 	if err := writable(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`", c.relative(path), err, c.command("grade"))
+		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`",
+			c.relative(path), err, c.command("grade"))
 	}
 	if !last.Of(c.Dir) {
 		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",
@@ -154,7 +157,9 @@ func (c *choice) read(command string) func(string) string {
 
 // screen returns the commands that the user can type next, in the form that the user typed.
 func (c *choice) screen(file string) terminal.Options {
-	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile))}
+	options := terminal.Options{
+		File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile)),
+	}
 	n := c.Lab.Number
 	switch {
 	case c.foreign:
@@ -208,7 +213,9 @@ func (c *choice) relative(path string) string {
 
 // harnessOf returns a function that identifies the code that grades a lab. If the command is older than its sources,
 // the identifier is empty, and the program itself identifies the code.
-func harnessOf(ctx context.Context, repo *checkout.Checkout) (harnessFor func(*manifest.Lab) (string, error), err error) {
+func harnessOf(
+	ctx context.Context, repo *checkout.Checkout,
+) (harnessFor func(*manifest.Lab) (string, error), err error) {
 	if !built.Lab(repo.Root).Fresh() {
 		return noHarness, nil
 	}

@@ -68,8 +68,11 @@ func TestProcessStageIsNeverPod(t *testing.T) {
 			t.Errorf("on kind with stage %q: stage() = %s, want %s", test.named, got, test.want)
 		}
 	}
-	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{Name: "10-x", Operator: true, Stage: manifest.Process})
-	if want := "lab 10-x looks at files that its operator writes on this machine: leave out --pod"; err == nil || err.Error() != want {
+	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{
+		Name: "10-x", Operator: true, Stage: manifest.Process,
+	})
+	if want := "lab 10-x looks at files that its operator writes on this machine: leave out --pod"; err == nil ||
+		err.Error() != want {
 		t.Errorf("start() with --pod: error = %v, want %q", err, want)
 	}
 }
@@ -113,7 +116,8 @@ func TestNoticeWithoutNamespaces(t *testing.T) {
 		{false, process.Grouped, false},
 	} {
 		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
-		is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade submissions of strangers")
+		is := strings.Contains(notice, "no namespaces of its own") &&
+			strings.Contains(notice, "Grade submissions of strangers")
 		if is != test.notice || !is && notice != "" {
 			t.Errorf("foreign %t, contained by %q: notice = %q", test.foreign, test.kept, notice)
 		}

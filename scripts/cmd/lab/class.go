@@ -54,7 +54,8 @@ type classFlags struct {
 func classCommand() *cobra.Command {
 	var flags classFlags
 	command := &cobra.Command{
-		Use: "class --lab N SUBMISSIONS", GroupID: groupInstructors, Short: "Grade the submissions of a class, and write its gradebook",
+		Use: "class --lab N SUBMISSIONS", GroupID: groupInstructors,
+		Short: "Grade the submissions of a class, and write its gradebook",
 		Long: "class grades what a class handed in, several submissions at a time, " +
 			"and writes a gradebook, a page for you, reports, and an archive\n" +
 			"with feedback for each student. Submissions are a folder of folders or archives (zip, tar, tar.gz; " +
@@ -65,12 +66,14 @@ func classCommand() *cobra.Command {
 			"later, it grades what is new or different, and what had no grade because of the machine.\n\n" +
 			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. " +
 			"The exit code is 0 only if nothing was left without a\n" +
-			"grade for a reason that is not the student's. docs/guides/classrooms.md explains the steps from a roster to published grades.",
+			"grade for a reason that is not the student's. " +
+			"docs/guides/classrooms.md explains the steps from a roster to published grades.",
 		Example: "  lab class --lab 2 ~/Downloads/submissions\n  lab class --lab 2,3 roster.csv --rules class.yaml\n" +
 			"  lab class --lab 2 ~/Downloads/submissions.csv --slots 6 --out ~/course/lab-2",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("class needs one folder of submissions, or one roster, as in `lab class --lab 2 ~/Downloads/submissions`")
+				return errors.New("class needs one folder of submissions, or one roster, " +
+					"as in `lab class --lab 2 ~/Downloads/submissions`")
 			}
 			return nil
 		},
@@ -78,12 +81,14 @@ func classCommand() *cobra.Command {
 			return gradeClass(command.Context(), args[0], &flags)
 		},
 	}
-	command.Flags().StringSliceVar(&flags.labs, "lab", nil, "the labs to grade, by their numbers or names, with commas between them")
+	command.Flags().StringSliceVar(&flags.labs, "lab", nil,
+		"the labs to grade, by their numbers or names, with commas between them")
 	command.Flags().Var((*cli.Folder)(&flags.out), "out",
 		"the folder for results, which also has what is known of earlier runs (default: out/class and the lab's name)")
 	command.Flags().StringVar(&flags.rules, "rules", "",
 		"a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
-	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "how many to grade in parallel (default: as many as processors and memory allow)")
+	command.Flags().Var((*cli.Count)(&flags.slots), "slots",
+		"how many to grade in parallel (default: as many as processors and memory allow)")
 	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, "+
 		"even if another version of the grader produced them (default: grade them again)")
 	command.Flags().Uint32Var(&flags.seed, "seed", 0,
@@ -148,7 +153,8 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	fmt.Printf("%s of %s, %d at a time.\n",
 		english.Plural(len(jobs), "different submission", ""), english.Plural(len(class.Rows()), "student", ""), slots)
 	class.Results, err = course.Run(ctx, course.Options{
-		Jobs: jobs, Grader: graders, Journal: journal, Slots: slots, Deployed: max(1, runtime.NumCPU()), OnlyChanged: r.onlyChanged,
+		Jobs: jobs, Grader: graders, Journal: journal, Slots: slots,
+		Deployed: max(1, runtime.NumCPU()), OnlyChanged: r.onlyChanged,
 		Board: course.NewBoard(os.Stdout, terminal.Detect(os.Stdout, os.Getenv)),
 	})
 	if ctx.Err() != nil {
@@ -254,7 +260,8 @@ func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, e
 			return nil, err
 		}
 		options := certify.Options{
-			Checkout: r.repo, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, WithNode: clusterWithNode(r.repo, lab),
+			Checkout: r.repo, Lab: lab, ControllerGen: tools.ControllerGen,
+			Checks: tools.Checks, WithNode: clusterWithNode(r.repo, lab),
 		}
 		if options.Harness, err = harness(lab); err != nil {
 			return nil, err
@@ -277,7 +284,9 @@ func (r *classRun) describe(class *course.Class, graders *grader.Grader) error {
 			all = append(all, *own)
 		}
 		for _, check := range all {
-			described.Checks = append(described.Checks, page.Check{ID: check.ID, Title: check.Title, Points: check.Points, Lecture: check.Lecture})
+			described.Checks = append(described.Checks, page.Check{
+				ID: check.ID, Title: check.Title, Points: check.Points, Lecture: check.Lecture,
+			})
 		}
 		class.Labs = append(class.Labs, described)
 	}
@@ -303,7 +312,8 @@ func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 		fmt.Println(report.OneLine(text))
 	}
 	if n := journal.Damaged(); n > 0 {
-		fmt.Printf("The journal has %s that can't be read: the submissions that they record are graded again.\n", english.Plural(n, "line", ""))
+		fmt.Printf("The journal has %s that can't be read: the submissions that they record are graded again.\n",
+			english.Plural(n, "line", ""))
 	}
 }
 
@@ -326,7 +336,8 @@ func (r *classRun) slotsFor(labOptions []certify.Options) (int, error) {
 // finish writes the results, and prints a summary.
 func (r *classRun) finish(class *course.Class) error {
 	about := course.About{
-		Root: r.repo.Root, Misconceptions: map[string][]misconception.Known{}, Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
+		Root: r.repo.Root, Misconceptions: map[string][]misconception.Known{},
+		Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
 	}
 	for _, lab := range r.labs {
 		solution := r.repo.SolutionDir(lab)
@@ -385,7 +396,8 @@ func (r *classRun) printSummary(class *course.Class) error {
 		}
 	}
 	if unusable > 0 {
-		fmt.Printf("%s can't be graded: the comments in the gradebook also say why.\n", english.Plural(unusable, "submission", ""))
+		fmt.Printf("%s can't be graded: the comments in the gradebook also say why.\n",
+			english.Plural(unusable, "submission", ""))
 	}
 	for _, line := range []struct{ what, name string }{
 		{"The gradebook", course.GradebookFile},

@@ -19,7 +19,9 @@ func TestClassErrors(t *testing.T) {
 	root := bare(t)
 	submissions := filepath.Join(root, "submissions")
 	bad := filepath.Join(root, "class.yaml")
-	if err := errors.Join(os.MkdirAll(submissions, 0o700), os.WriteFile(bad, []byte("deadlin: yes\n"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(submissions, 0o700), os.WriteFile(bad, []byte("deadlin: yes\n"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -34,8 +36,14 @@ func TestClassErrors(t *testing.T) {
 		{"a missing folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "is neither a folder nor a roster"},
 		{"invalid rules", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"missing rules", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
-		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "for --sandbox: it must be auto, required or off"},
-		{"results among submissions", []string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions"},
+		{
+			"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions},
+			"for --sandbox: it must be auto, required or off",
+		},
+		{
+			"results among submissions",
+			[]string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions",
+		},
 		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
 	} {
 		got := runHere(t, root, append([]string{"class"}, c.args...)...)
@@ -86,7 +94,8 @@ func TestClassGradebook(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]string{
-			"ada": "100 graded", "grace": "100 graded", "linus": "100 graded", "skeleton": "0 graded", "empty": "0 unusable", "broken": "0 unusable",
+			"ada": "100 graded", "grace": "100 graded", "linus": "100 graded",
+			"skeleton": "0 graded", "empty": "0 unusable", "broken": "0 unusable",
 		}
 		for _, row := range rows[1:] {
 			if got := row[5] + " " + row[6]; got != want[row[0]] {
@@ -95,7 +104,8 @@ func TestClassGradebook(t *testing.T) {
 		}
 		journal, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
 		if lines := strings.Count(string(journal), "\n"); err != nil || len(rows) != 7 || lines != 3 {
-			t.Errorf("attempt %d: got %d lines in the journal, want the seed and two runs; %d rows: %v", attempt, lines, len(rows), err)
+			t.Errorf("attempt %d: got %d lines in the journal, want the seed and two runs; %d rows: %v",
+				attempt, lines, len(rows), err)
 		}
 	}
 	for _, student := range []string{"ada", "grace", "linus", "skeleton", "empty", "broken"} {

@@ -44,8 +44,10 @@ type clusterFlags struct {
 
 func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 	f.registerCluster(command, otherwise)
-	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and if labs.yaml requires it)")
-	command.Flags().BoolVar(&f.process, "process", false, "run the operator as a process of this machine (default: elsewhere)")
+	command.Flags().BoolVar(&f.pod, "pod", false,
+		"run the operator as a Pod of the cluster (default: on kind, and if labs.yaml requires it)")
+	command.Flags().BoolVar(&f.process, "process", false,
+		"run the operator as a process of this machine (default: elsewhere)")
 	cli.Exclusive(command, "pod", "process")
 }
 
@@ -54,7 +56,8 @@ func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 func (f *clusterFlags) registerCluster(command *cobra.Command, otherwise string) {
 	command.Flags().StringVar(&f.cluster, "cluster", "",
 		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
-	command.Flags().StringVar(&f.address, "address", "", "the IP address at which that cluster reaches this machine (default: found out)")
+	command.Flags().StringVar(&f.address, "address", "",
+		"the IP address at which that cluster reaches this machine (default: found out)")
 }
 
 // parse splits the flag into a kind of cluster and a name.
@@ -121,12 +124,16 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 }
 
 // start returns the function that prepares the stage for a run of a lab, and the kind of the cluster.
-func (f *clusterFlags) start(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
+func (f *clusterFlags) start(
+	ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab,
+) (start stage.Start, on string, err error) {
 	if lab.Stage == manifest.Deployed && f.process {
 		return nil, "", fmt.Errorf("lab %s grades a deployment in a cluster: leave out --process", lab.Name)
 	}
 	if lab.Stage == manifest.Process && f.pod {
-		return nil, "", fmt.Errorf("lab %s looks at files that its operator writes on this machine: leave out --pod", lab.Name)
+		return nil, "", fmt.Errorf(
+			"lab %s looks at files that its operator writes on this machine: leave out --pod", lab.Name,
+		)
 	}
 	switch {
 	case f.onNode(lab):
@@ -223,7 +230,9 @@ func bringImages(
 const kindContext = "kind-"
 
 // existingCluster returns the existing cluster that the flags select. Operators run on this machine.
-func (f *clusterFlags) existingCluster(ctx context.Context, repo *checkout.Checkout) (target shared.Cluster, on string, err error) {
+func (f *clusterFlags) existingCluster(
+	ctx context.Context, repo *checkout.Checkout,
+) (target shared.Cluster, on string, err error) {
 	on, name, err := f.parse()
 	if err != nil {
 		return target, "", err
@@ -244,11 +253,12 @@ func (f *clusterFlags) existingCluster(ctx context.Context, repo *checkout.Check
 	if err != nil {
 		return target, on, err
 	}
-	target.Context, target.File, target.Audit = kindContext+name, docker.Kubeconfig(repo.Root, name), kind.AuditLog{Node: nodes[0]}
+	target.Context, target.File, target.Audit =
+		kindContext+name, docker.Kubeconfig(repo.Root, name), kind.AuditLog{Node: nodes[0]}
 	target.FrontProxy = kind.FrontProxy{Node: nodes[0]}
 	if _, err := os.Stat(target.File); errors.Is(err, fs.ErrNotExist) {
-		return target, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, because %s is missing: "+
-			"use --cluster context:kind-%s", name, target.File, name)
+		return target, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, "+
+			"because %s is missing: use --cluster context:kind-%s", name, target.File, name)
 	}
 	gateway, err := docker.Gateway(ctx)
 	target.Address = cmp.Or(target.Address, gateway)

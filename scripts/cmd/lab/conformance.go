@@ -30,9 +30,12 @@ const conformanceDir = "conformance"
 func conformanceCommand() *cobra.Command {
 	c := conformanceRun{parallel: 4}
 	command := &cobra.Command{
-		Use: "conformance", GroupID: groupMaintainers, Short: "Run Kubernetes' own conformance tests against a cluster", Args: cli.NoArguments,
-		Long: "conformance runs the tests that Kubernetes calls [Conformance], unchanged, against a fresh embedded cluster with its node,\n" +
-			"or against another cluster. The result of each test is kept in out/" + conformanceDir + ", so that --again can resume.",
+		Use: "conformance", GroupID: groupMaintainers,
+		Short: "Run Kubernetes' own conformance tests against a cluster", Args: cli.NoArguments,
+		Long: "conformance runs the tests that Kubernetes calls [Conformance], unchanged, " +
+			"against a fresh embedded cluster with its node,\n" +
+			"or against another cluster. " +
+			"The result of each test is kept in out/" + conformanceDir + ", so that --again can resume.",
 		Example: "  lab conformance --sample\n  lab conformance --focus 'sig-network.*Services'\n" +
 			"  lab conformance --again\n  lab conformance --cluster kind",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -49,7 +52,8 @@ func conformanceCommand() *cobra.Command {
 	flags.BoolVar(&c.sample, "sample", false, "run only the sample that CI runs")
 	flags.BoolVar(&c.again, "again", false, "run only those that have not passed in earlier runs")
 	flags.BoolVar(&c.list, "list", false, "list the tests without running them")
-	flags.BoolVar(&c.record, "record", false, "write the results of earlier runs to "+conformance.ResultsFile+", without running tests")
+	flags.BoolVar(&c.record, "record", false,
+		"write the results of earlier runs to "+conformance.ResultsFile+", without running tests")
 	flags.Var((*cli.Count)(&c.parallel), "parallel", "how many tests to run in parallel")
 	c.register(command, "a fresh embedded cluster")
 	cli.Exclusive(command, "sample", "focus")

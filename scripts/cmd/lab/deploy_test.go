@@ -59,7 +59,8 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 	dir := filepath.Join(root, "solutions", "03-finalizer")
 	wantDone(t, root, "image", "load", image, "--dir", dir)
 	wantDone(t, root, "deploy", image, "--dir", dir)
-	wantDone(t, root, "kubectl", "wait", "--namespace=icecream-system", "--for=condition=Available", "deployment", "--all", "--timeout=60s")
+	wantDone(t, root, "kubectl", "wait", "--namespace=icecream-system",
+		"--for=condition=Available", "deployment", "--all", "--timeout=60s")
 	running := wantDone(t, root, "kubectl", "get", "pods",
 		"--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
 	if running != image {
@@ -112,7 +113,8 @@ func deployToEachNode(t *testing.T, root string) {
 		}
 	}
 	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
-	wantDone(t, root, "kubectl", "create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins")
+	wantDone(t, root, "kubectl", "create", "--filename="+sample,
+		"--as=admin", "--as-group=system:masters", "--as-group=key-admins")
 	eventually("an AuthorizedKey was created", func(printed string) bool {
 		return strings.Contains(printed, "-rw-r--r-- ") && strings.Contains(printed, " authorizedkey:ada\n")
 	})
@@ -123,7 +125,9 @@ func deployToEachNode(t *testing.T, root string) {
 		t.Errorf("the Pod of the node sends forbidden requests:\n%s", printed)
 	}
 	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
-	eventually("all AuthorizedKeys were deleted", func(printed string) bool { return printed == "-rw-r--r-- 0 authorized_keys\n" })
+	eventually("all AuthorizedKeys were deleted", func(printed string) bool {
+		return printed == "-rw-r--r-- 0 authorized_keys\n"
+	})
 	wantDone(t, root, "kubectl", "delete", "pods", "--all")
 	wantDone(t, root, "undeploy", "--dir", dir)
 }
@@ -151,7 +155,9 @@ func TestRunStartsPlaygroundWithNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if err := os.Symlink(filepath.Join(findCheckout(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name())); err != nil {
+		if err := os.Symlink(
+			filepath.Join(findCheckout(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name()),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -88,7 +88,9 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	dir, out := filepath.Join(root, "labs", name), filepath.Join(root, "out", name)
 	labs, err := filepath.Glob(filepath.Join(findCheckout(t).Root, "labs", "*"))
 	if err == nil {
-		err = errors.Join(os.Remove(filepath.Join(root, "labs")), os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", name))))
+		err = errors.Join(
+			os.Remove(filepath.Join(root, "labs")), os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", name))),
+		)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +125,8 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := readUntil(t, output, "fixed: columns: ")
-	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 { // a required check, and the check itself
+	// The two are a required check, and the check itself.
+	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 {
 		t.Errorf("checks that passed before the verdict = %q, want two:\n%s", checks, seen)
 	}
 	readUntil(t, output, waits)
@@ -194,7 +197,9 @@ func full(dir string) report.Report {
 		Lab: "02-reconciler", Title: "The reconciler", Outcome: report.Graded, Score: 100, MaxScore: 100,
 		Submission:  report.Submission{Dir: dir},
 		Environment: report.Environment{Cluster: "embedded", OS: "linux", Arch: "amd64", CPUs: 2},
-		Checks:      []report.Check{{ID: "old", Title: "The grade of the run before", Status: report.Passed, Points: 100, MaxPoints: 100}},
+		Checks: []report.Check{
+			{ID: "old", Title: "The grade of the run before", Status: report.Passed, Points: 100, MaxPoints: 100},
+		},
 	}
 }
 
@@ -230,7 +235,8 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 		!strings.Contains(got.stdout, "100 of 100 points") || strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("the folder's own report is not shown: exit code %d, %q %s", got.code, got.stdout, got.stderr)
 	}
-	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 || !strings.Contains(got.stderr, "there is no report ") {
+	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 ||
+		!strings.Contains(got.stderr, "there is no report ") {
 		t.Errorf("want no report for the other folder, got exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 	// The user has copied the reports, or moved the folder.

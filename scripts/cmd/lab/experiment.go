@@ -24,7 +24,8 @@ import (
 
 func experimentCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "experiment", GroupID: groupPlayground, Short: "Run an experiment of a lecture on a cluster of its own", Args: cli.NoArguments,
+		Use: "experiment", GroupID: groupPlayground,
+		Short: "Run an experiment of a lecture on a cluster of its own", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(stateCommand())
@@ -35,8 +36,10 @@ func stateCommand() *cobra.Command {
 	options := state.Options{Objects: 50_000, Watchers: 1000}
 	command := &cobra.Command{
 		Use: "state", Short: "Measure a cluster whose API server is used as a database", Args: cli.NoArguments,
-		Long: "state starts an embedded cluster, fills it with objects of one kind, and measures: how large an object can be, how long a\n" +
-			"list takes, how long until all watches have seen a write, and how much memory and disk that costs. It prints the charts,\n" +
+		Long: "state starts an embedded cluster, fills it with objects of one kind, and measures: " +
+			"how large an object can be, how long a\n" +
+			"list takes, how long until all watches have seen a write, and how much memory and disk that costs. " +
+			"It prints the charts,\n" +
 			"writes them into out/" + stateDir + " as SVG, with the figures beside them, and removes the cluster.",
 		Example: "  lab experiment state\n  lab experiment state --objects 3000 --watchers 100",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -63,7 +66,9 @@ func stateCommand() *cobra.Command {
 const stateDir = "experiment-state"
 
 // measureState runs the experiment on a temporary cluster.
-func measureState(ctx context.Context, repo *checkout.Checkout, options state.Options) (result *state.Result, err error) {
+func measureState(
+	ctx context.Context, repo *checkout.Checkout, options state.Options,
+) (result *state.Result, err error) {
 	bar := progress.Start(os.Stderr, "measure")
 	cluster, err := embedded.StartServer(ctx, repo.ControlPlane)
 	if err != nil {
@@ -72,7 +77,9 @@ func measureState(ctx context.Context, repo *checkout.Checkout, options state.Op
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	options.Progress = bar.Set
-	result, err = state.Run(ctx, state.Cluster{Config: cluster.Config(), PIDs: cluster.PIDs(), Version: cluster.Version}, options)
+	result, err = state.Run(ctx, state.Cluster{
+		Config: cluster.Config(), PIDs: cluster.PIDs(), Version: cluster.Version,
+	}, options)
 	if err != nil {
 		bar.Fail()
 		return nil, err

@@ -21,14 +21,18 @@ import (
 func findCommand() *cobra.Command {
 	var write bool
 	command := &cobra.Command{
-		Use: "find N DIR", GroupID: groupStudents, Short: "Find the Go module that belongs to a lab in what a student handed in",
-		Long: "find prints the folder of the Go module that belongs to a lab: DIR itself, a folder in it, or one of many in a repository.\n" +
-			"It compares folder names, module paths and API groups with those of the lab. If several modules match, it names them\n" +
+		Use: "find N DIR", GroupID: groupStudents,
+		Short: "Find the Go module that belongs to a lab in what a student handed in",
+		Long: "find prints the folder of the Go module that belongs to a lab: DIR itself, a folder in it, " +
+			"or one of many in a repository.\n" +
+			"It compares folder names, module paths and API groups with those of the lab. If several modules match, " +
+			"it names them\n" +
 			"and prints none.",
 		Example: "  lab find 2 ~/Downloads/operators-main\n  lab grade 2 --dir \"$(lab find 2 ~/Downloads/operators-main)\"",
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("`%s` needs a lab and a folder, as in `%s 2 submission`", command.CommandPath(), command.CommandPath())
+				return fmt.Errorf("`%s` needs a lab and a folder, as in `%s 2 submission`",
+					command.CommandPath(), command.CommandPath())
 			}
 			return nil
 		},

@@ -67,7 +67,10 @@ func TestFindErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"2", several}, "2 Go modules in it can be that of lab 2 (a, b): leave only one of them, or name its folder 02-reconciler"},
+		{
+			[]string{"2", several},
+			"2 Go modules in it can be that of lab 2 (a, b): leave only one of them, or name its folder 02-reconciler",
+		},
 		{[]string{"2", other}, "none of its Go modules is that of lab 2 (02-reconciler)"},
 		{[]string{"2", none}, "there is no go.mod in it: hand in the folder of the lab"},
 		{[]string{"2", filepath.Join(none, "missing")}, "missing is not a folder"},
@@ -75,7 +78,8 @@ func TestFindErrors(t *testing.T) {
 		{[]string{"2"}, "`lab find` needs a lab and a folder, as in `lab find 2 submission`"},
 	} {
 		got := run(t, root, append([]string{"find"}, test.args...)...)
-		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
+		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) ||
+			strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q, %q; want one line with %q", test.args, got.code, got.stdout, got.stderr, test.want)
 		}
 	}

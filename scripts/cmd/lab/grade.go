@@ -52,7 +52,8 @@ func gradeCommand() *cobra.Command {
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
 			"The reports are in out/. The exit code is 0 for full marks, 1 for any other report, and 2 if the run has none.",
-		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade 4 --cluster kind\n  lab grade --all",
+		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade 4 --cluster kind\n" +
+			"  lab grade --all",
 		Args: func(command *cobra.Command, args []string) error {
 			if !all {
 				return exactlyOneLab(command, args)
@@ -82,7 +83,8 @@ func gradeCommand() *cobra.Command {
 				case settings.gradescope != "":
 					return errors.New("--without-node gives no grade, and --gradescope writes one: leave one of them out")
 				case !placement.embedded():
-					return errors.New("--without-node is about this machine, and --cluster names another cluster: leave one of them out")
+					return errors.New("--without-node is about this machine, and --cluster names another cluster: " +
+						"leave one of them out")
 				}
 				if chosen.Lab, err = chosen.Lab.WithoutNode(); err != nil {
 					return err
@@ -104,7 +106,8 @@ func gradeCommand() *cobra.Command {
 	}
 	flags.register(command)
 	placement.register(command, "a fresh one, on this machine")
-	command.Flags().BoolVar(&settings.fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	command.Flags().BoolVar(&settings.fetch, "fetch", false,
+		"download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
 	command.Flags().BoolVar(&withoutNode, "without-node", false,
 		"on a machine that can't run Pods: run only the checks that need no Pods, which gives no grade")
@@ -117,7 +120,8 @@ func gradeCommand() *cobra.Command {
 	command.Flags().Var(&settings.sandbox, "sandbox",
 		"sandbox for what the submission runs on this machine: as far as possible (auto), "+
 			"required (refuse to grade without all of it), or off")
-	command.Flags().StringVar(&settings.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
+	command.Flags().StringVar(&settings.gradescope, "gradescope", "",
+		"a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&settings.visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who can see it, and when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
@@ -147,7 +151,9 @@ func startWithNode(repo *checkout.Checkout, lab *manifest.Lab) stage.Start {
 
 // clusterWithNode starts a cluster with a node for a run of a lab. It installs the lab's add-ons, which must be built,
 // as soon as the API server answers. The run can use them.
-func clusterWithNode(repo *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+func clusterWithNode(
+	repo *checkout.Checkout, lab *manifest.Lab,
+) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	return func(ctx context.Context, progress func(string)) (*embedded.Cluster, error) {
 		parts, err := repo.EnsureNode(ctx)
 		if err != nil {
@@ -161,7 +167,9 @@ func clusterWithNode(repo *checkout.Checkout, lab *manifest.Lab) func(context.Co
 
 // clusterBeside starts a cluster like clusterWithNode, for a lab whose operator is a process. Without add-ons, the run
 // does not wait for the node, because the first checks only need objects.
-func clusterBeside(repo *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+func clusterBeside(
+	repo *checkout.Checkout, lab *manifest.Lab,
+) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	if len(lab.Addons) > 0 {
 		return clusterWithNode(repo, lab)
 	}
@@ -250,7 +258,8 @@ func (c *choice) uncontained(kept string) string {
 	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
 		return ""
 	}
-	return "This machine gave the submission no namespaces of its own, so processes that it started may still be running. " +
+	return "This machine gave the submission no namespaces of its own, " +
+		"so processes that it started may still be running. " +
 		"Grade submissions of strangers on a machine with user namespaces."
 }
 
@@ -265,14 +274,16 @@ func begin(c *choice) error {
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
 	testgrade.Plan(unfinished, c.Lab)
-	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it is still running, or it was killed"
+	unfinished.Outcome, unfinished.Reason = report.Unfinished,
+		"the run has not ended: it is still running, or it was killed"
 	return formats.Write(c.Out, *unfinished)
 }
 
 // tools builds what a grading run needs besides the submission, which takes minutes on a fresh machine.
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
-		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
+		Lab: c.Lab, Dir: c.Dir, Main: c.Main,
+		OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
 		Kubectl: c.ControlPlane.Path, System: c.placement.system(c.Lab),
 		// Modules of the checkout's labs and solutions are downloaded automatically. Modules of other submissions are not.
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,

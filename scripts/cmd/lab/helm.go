@@ -20,7 +20,8 @@ import (
 func helmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "helm ARGS…", GroupID: groupPlayground, Short: "Run helm against the playground", DisableFlagParsing: true,
-		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. It is built when it is first\n" +
+		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. " +
+			"It is built when it is first\n" +
 			"used, and stays beside lab as helm. It caches repositories in .cache/helm.",
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
@@ -35,7 +36,8 @@ func helmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return become(program, "helm", args, helmEnvironment(os.Environ(), playground.Kubeconfig(), filepath.Join(repo.Root, ".cache", "helm")))
+			return become(program, "helm", args,
+				helmEnvironment(os.Environ(), playground.Kubeconfig(), filepath.Join(repo.Root, ".cache", "helm")))
 		},
 	}
 }
@@ -60,7 +62,8 @@ func helmEnvironment(have []string, kubeconfig, folder string) []string {
 
 func chartCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "chart NAME", GroupID: groupPlayground, Short: "Print the file of a chart of the course, for helm: cert-manager or cilium",
+		Use: "chart NAME", GroupID: groupPlayground,
+		Short: "Print the file of a chart of the course, for helm: cert-manager or cilium",
 		Long: "chart prints the path of a chart archive. The chart is its project's own, " +
 			"out of the Go module at the course's version, so that no\n" +
 			"registry is needed. It is made when it is missing.",

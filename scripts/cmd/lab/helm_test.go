@@ -24,7 +24,8 @@ func TestHelmInstallsChartInPlayground(t *testing.T) {
 		t.Errorf("the chart lacks its release's version:\n%s", shown)
 	}
 	// On a machine that can't run Pods, the chart's check of the API can't run either.
-	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
+	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file,
+		"--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
 	if output := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(output, "deployed") ||
 		!strings.Contains(output, "cert-manager-v1.") {

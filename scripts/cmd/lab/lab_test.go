@@ -113,14 +113,18 @@ func complete(t *testing.T, labs ...string) string {
 	if err := os.Mkdir(filepath.Join(root, ".cache"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"clusters", "docs", "labs", "scripts", "solutions", ".cache/bin", ".cache/checks", ".cache/controlplane"} {
+	for _, name := range []string{
+		"clusters", "docs", "labs", "scripts", "solutions", ".cache/bin", ".cache/checks", ".cache/controlplane",
+	} {
 		if err := os.Symlink(filepath.Join(from.Root, name), filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// A solution's program from one test is not reused by the next test.
 	built := filepath.Join(temporary, "submissions")
-	if err := errors.Join(os.MkdirAll(built, 0o755), os.Symlink(built, filepath.Join(root, ".cache", "submissions"))); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(built, 0o755), os.Symlink(built, filepath.Join(root, ".cache", "submissions")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -197,7 +201,10 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 1 2", "grade needs one lab"},
 		{"hint", "hint needs one lab, as in `lab hint 2`"},
 		{"read 1 2", "read needs one lab"},
-		{"grade 99", `there is no lab "99"; the labs are 1 (01-icecream), 2 (02-reconciler), 3 (03-finalizer), 4 (04-webhook)`},
+		{
+			"grade 99",
+			`there is no lab "99"; the labs are 1 (01-icecream), 2 (02-reconciler), 3 (03-finalizer), 4 (04-webhook)`,
+		},
 		{"watch pizza", `there is no lab "pizza"; the labs are `},
 		{"reset 0", `there is no lab "0"; the labs are `},
 		{"run 99", `there is no lab "99"; the labs are `},
@@ -206,7 +213,10 @@ func TestWrongArguments(t *testing.T) {
 		{"torture 99", `there is no lab "99"; the labs are `},
 		{"torture 1", "lab 01-icecream runs no operator, so there is nothing to torture"},
 		{"torture 2 --random -1", "--random must not be negative"},
-		{"torture 2 --random many", "invalid value \"many\" for --random: it must be a whole number; `lab torture --help` lists the flags"},
+		{
+			"torture 2 --random many",
+			"invalid value \"many\" for --random: it must be a whole number; `lab torture --help` lists the flags",
+		},
 		{"torture 2 --seed -1", `invalid value "-1" for --seed: it must be a whole number from 0 to 4294967295`},
 		{"torture 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
 		{"torture 2 --dir . --solution", "--dir and --solution exclude each other: leave one of them out"},
@@ -219,7 +229,10 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 2 --stories 0", `invalid value "0" for --stories: it must be a whole number of at least 1`},
 		{"certify --draw abc", `invalid value "abc" for --draw: it must be a whole number`},
 		{"certify --since 0123abc", "--since and --seed apply only to drawn mutants: add --draw, or leave them out"},
-		{"certify --forgive --load 2", "--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load"},
+		{
+			"certify --forgive --load 2",
+			"--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load",
+		},
 		{"unit --control-plane maybe", `--control-plane is without or with, and not "maybe"`},
 		{"certify --draw 1 --since 0123abc", "there is no commit 0123abc in this repository: name one that `git log` shows"},
 		{"certify --parallel 0", `invalid value "0" for --parallel: it must be a whole number of at least 1`},
@@ -248,7 +261,10 @@ func TestWrongArguments(t *testing.T) {
 			"grade 8 --without-node --cluster kind",
 			"--without-node is about this machine, and --cluster names another cluster: leave one of them out",
 		},
-		{"grade 8 --without-node --gradescope x", "--without-node gives no grade, and --gradescope writes one: leave one of them out"},
+		{
+			"grade 8 --without-node --gradescope x",
+			"--without-node gives no grade, and --gradescope writes one: leave one of them out",
+		},
 		{"grade 2 --step 1", "the checks of lab 02-reconciler do not belong to numbered steps"},
 		{"grade 8 --step 10", "lab 08-lolcow has no step 10: it has the steps 1 to 9"},
 		{"run 2 --pod", "there is no flag --pod: `lab run --help` lists the flags"},
@@ -274,7 +290,8 @@ func TestWrongArguments(t *testing.T) {
 			if got.code != 1 || got.stdout != "" {
 				t.Errorf("got exit code %d and output %q", got.code, got.stdout)
 			}
-			if !strings.HasPrefix(got.stderr, "lab: ") || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
+			if !strings.HasPrefix(got.stderr, "lab: ") || !strings.Contains(got.stderr, test.want) ||
+				strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("want one line with %q, got\n%s", test.want, got.stderr)
 			}
 			wantNothing(t, got.runs)
@@ -295,8 +312,11 @@ func TestWrongArguments(t *testing.T) {
 func TestUnwritableReportFolderIsRefusedFirst(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "out"), 0o755), os.MkdirAll(filepath.Join(root, "labs", "01-icecream"), 0o755),
-		os.Symlink("/proc/self", filepath.Join(root, "out", "01-icecream"))); err != nil {
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(root, "out"), 0o755),
+		os.MkdirAll(filepath.Join(root, "labs", "01-icecream"), 0o755),
+		os.Symlink("/proc/self", filepath.Join(root, "out", "01-icecream")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	// The exit code of `lab grade` distinguishes a verdict from a run that has no report.
@@ -313,7 +333,8 @@ func TestUnwritableReportFolderIsRefusedFirst(t *testing.T) {
 func TestHelpIsNotError(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--help"}, {"grade", "--help"}} {
-		if got := run(t, t.TempDir(), args...); got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "lab grade 2") {
+		if got := run(t, t.TempDir(), args...); got.code != 0 || got.stderr != "" ||
+			!strings.Contains(got.stdout, "lab grade 2") {
 			t.Errorf("lab %v: exit code %d\n%s%s", args, got.code, got.stdout, got.stderr)
 		}
 	}
@@ -412,7 +433,8 @@ func TestHintsWithoutFailedCheck(t *testing.T) {
 		}
 	})
 	got := run(t, root, "hint", "1")
-	if got.code != 1 || !strings.Contains(got.stderr, "because it ended early: it does not compile; fix that and run `make lab-1`") {
+	if got.code != 1 ||
+		!strings.Contains(got.stderr, "because it ended early: it does not compile; fix that and run `make lab-1`") {
 		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 	if err := os.WriteFile(filepath.Join(root, "out", "01-icecream", "verdict", "report.json"),
@@ -430,7 +452,8 @@ func TestProgressAndLastReport(t *testing.T) {
 	last(t, root, "columns", nil)
 	got := run(t, root, "labs")
 	lines := strings.Split(got.stdout, "\n")
-	if got.code != 0 || len(lines) < 3 || !strings.Contains(lines[1], "90 of 100") || !strings.Contains(lines[1], "make lab-1") ||
+	if got.code != 0 || len(lines) < 3 || !strings.Contains(lines[1], "90 of 100") ||
+		!strings.Contains(lines[1], "make lab-1") ||
 		!strings.Contains(lines[2], "never") || !strings.Contains(lines[2], "make read-2") {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}

@@ -37,7 +37,8 @@ func labsCommand() *cobra.Command {
 
 func listLabs(repo *checkout.Checkout) error {
 	cell := lipgloss.NewStyle().PaddingRight(3)
-	list := table.New().Border(lipgloss.HiddenBorder()).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
+	list := table.New().Border(lipgloss.HiddenBorder()).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
 		BorderColumn(false).BorderHeader(false).
 		StyleFunc(func(row, _ int) lipgloss.Style {
 			if row == table.HeaderRow {

@@ -61,13 +61,15 @@ func TestBestScoreIsKept(t *testing.T) {
 	}
 
 	// The table has the last score, and the best one if it is higher.
-	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " 90 of 100, best 100 ") || !strings.Contains(line, "make lab-1") {
+	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " 90 of 100, best 100 ") ||
+		!strings.Contains(line, "make lab-1") {
 		t.Errorf("got table row %q", line)
 	}
 	if err := os.RemoveAll(filepath.Join(reports, "verdict")); err != nil {
 		t.Fatal(err)
 	}
-	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 100 ") || !strings.Contains(line, "never") {
+	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 100 ") ||
+		!strings.Contains(line, "never") {
 		t.Errorf("table row after a reset = %q", line)
 	}
 }
@@ -107,7 +109,9 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 		}
 	}
 
-	wantTable("7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust")
+	wantTable(
+		"7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust",
+	)
 	graded(llama, "discovery", "available")
 	wantTable("7a read 30 of 35 make watch-7 PART=read", "7b write 32 of 32 done", "7c trust 28 of 28 done")
 	write, err := llama.Limit("write")

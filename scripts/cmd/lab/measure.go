@@ -39,7 +39,9 @@ type measurement struct {
 
 // measure starts a measurement. wrapper is the beginning of the command line of each test program.
 func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error) {
-	m := &measurement{watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times")}
+	m := &measurement{
+		watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times"),
+	}
 	// The message of the shell goes into the file. The program's standard error is not redirected.
 	text := "TIMEFORMAT=\"$PWD %R %U %S\"\n{ time \"$@\" 2>&3; } 3>&2 2>>" + shellescape.Quote(m.times) + "\n"
 	if err := os.WriteFile(m.script, []byte(text), 0o600); err != nil {

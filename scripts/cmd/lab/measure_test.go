@@ -45,8 +45,9 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 		output, err := c.CombinedOutput()
 		return string(output), err
 	}
-	if printed, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil ||
-		printed != "out\nproblem\n" {
+	if printed, err := run(
+		"busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2",
+	); err != nil || printed != "out\nproblem\n" {
 		t.Errorf("got output %q, error %v", printed, err)
 	}
 	_, err = run("fails", "exit 3")

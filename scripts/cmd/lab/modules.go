@@ -24,7 +24,9 @@ func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system stri
 	if lab == nil {
 		return nil
 	}
-	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{Submission: &submission.Submission{Dir: dir}, System: system})
+	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{
+		Submission: &submission.Submission{Dir: dir}, System: system,
+	})
 }
 
 // fetchInto downloads the modules that a submission needs, unless they are cached. owner names the submission in the

@@ -93,7 +93,8 @@ func TestMissingGo(t *testing.T) {
 		wantNothing(t, runs)
 		return string(out), err
 	}
-	if out, err := withoutGo("kubectl", "help"); err != nil || !strings.Contains(out, "kubectl controls the Kubernetes cluster manager") {
+	if out, err := withoutGo("kubectl", "help"); err != nil ||
+		!strings.Contains(out, "kubectl controls the Kubernetes cluster manager") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err := withoutGo("grade", "1", "--solution")
@@ -110,12 +111,14 @@ func TestLabIsNotGradedWithoutNetwork(t *testing.T) {
 	c, runs := command(t, root, "grade", "1", "--solution")
 	withoutModules(t, c, "http://127.0.0.1:1")
 	out, err := c.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "the network or the module proxy failed") || strings.Contains(string(out), "--fetch") {
+	if err == nil || !strings.Contains(string(out), "the network or the module proxy failed") ||
+		strings.Contains(string(out), "--fetch") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	wantNothing(t, runs)
 	written, err := report.Read(filepath.Join(root, "out", "solutions", "01-icecream", report.JSONFile))
-	if err != nil || written.Outcome != report.Error || !strings.HasPrefix(written.Reason, "modules could not be downloaded") {
+	if err != nil || written.Outcome != report.Error ||
+		!strings.HasPrefix(written.Reason, "modules could not be downloaded") {
 		t.Errorf("got report %+v, error %v", written, err)
 	}
 }

@@ -30,12 +30,17 @@ const mutationDir = "mutation"
 func mutateCommand() *cobra.Command {
 	var m mutation
 	command := &cobra.Command{
-		Use: "mutate [N…]", GroupID: groupMaintainers, Short: "Make wrong solutions automatically, and see which have full marks",
-		Long: "mutate makes a mutant of a lab's solution for each small change of its syntax tree and of its markers, grades each, and\n" +
-			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. The results of the mutants\n" +
-			"are kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".\n" +
+		Use: "mutate [N…]", GroupID: groupMaintainers,
+		Short: "Make wrong solutions automatically, and see which have full marks",
+		Long: "mutate makes a mutant of a lab's solution for each small change of its syntax tree and of its markers, " +
+			"grades each, and\n" +
+			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. " +
+			"The results of the mutants\n" +
+			"are kept in out/mutation, " +
+			"and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".\n" +
 			"With --blind it grades the solutions of a file instead, which an author wrote without a look at the checks.",
-		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture\n  lab mutate 8 --blind set.yaml",
+		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture\n" +
+			"  lab mutate 8 --blind set.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
 			if err != nil {
@@ -52,11 +57,14 @@ func mutateCommand() *cobra.Command {
 	flags.BoolVar(&m.list, "list", false, "list the mutants without grading them")
 	flags.Var((*cli.Count)(&m.sample), "sample", "how many to try, of all labs together (default: all)")
 	flags.Uint32Var(&m.seed, "seed", 0, "take the same sample as an earlier run (default: a new one)")
-	flags.BoolVar(&m.again, "again", false, "resume the last run: grade mutants that survived, and those that were not graded")
+	flags.BoolVar(&m.again, "again", false,
+		"resume the last run: grade mutants that survived, and those that were not graded")
 	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their IDs, even if they are known to be equivalent")
 	flags.BoolVar(&m.torture, "torture", false, "torture those that have full marks")
-	flags.BoolVar(&m.record, "record", false, "write the results of earlier runs to "+mutate.FiguresFile+", without grading")
-	flags.StringVar(&m.blind, "blind", "", "grade the mutants and right designs of this file, instead of automatic mutants")
+	flags.BoolVar(&m.record, "record", false,
+		"write the results of earlier runs to "+mutate.FiguresFile+", without grading")
+	flags.StringVar(&m.blind, "blind", "",
+		"grade the mutants and right designs of this file, instead of automatic mutants")
 	m.Parallel = 2
 	flags.Var((*cli.Count)(&m.Parallel), "parallel", "how many to grade in parallel")
 	for _, other := range []string{"again", "only"} {
@@ -128,7 +136,8 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 		survived += n
 	}
 	if survived > 0 {
-		fmt.Printf("%d of the mutants have full marks or are undecided. Find them by a better check, or say why they have full marks in %s.\n",
+		fmt.Printf("%d of the mutants have full marks or are undecided. Find them by a better check, "+
+			"or say why they have full marks in %s.\n",
 			survived, mutate.SurvivorsFile)
 		return cli.ErrReported
 	}
@@ -177,7 +186,8 @@ func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, err
 			}
 			return []*subject{s}, nil
 		}
-		bar := progress.Start(os.Stderr, "make the mutants of lab "+lab.Name) // where nothing was compiled, that takes minutes
+		// Without compiled packages, this takes minutes.
+		bar := progress.Start(os.Stderr, "make the mutants of lab "+lab.Name)
 		if s.mutants, err = mutate.Generate(ctx, solution); err != nil {
 			bar.Fail()
 			return nil, err

@@ -32,7 +32,8 @@ func TestMutateList(t *testing.T) {
 	if got.code != 1 || !strings.HasSuffix(got.stderr, want) || got.stdout != "" {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
-	if got = run(t, root, "mutate", "1", "--again"); got.code != 0 || got.stdout != "the last run left no mutants to grade\n" {
+	if got = run(t, root, "mutate", "1", "--again"); got.code != 0 ||
+		got.stdout != "the last run left no mutants to grade\n" {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

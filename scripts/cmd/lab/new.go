@@ -20,8 +20,10 @@ import (
 func newCommand() *cobra.Command {
 	var options scaffold.Options
 	command := &cobra.Command{
-		Use: "new DIR", GroupID: groupStudents, Short: "Write a new operator's project, in kubebuilder's layout, into an empty folder",
-		Long: "new writes a project with one kind, its controller, its tests and all that deploys it, in the layout of kubebuilder v4.\n" +
+		Use: "new DIR", GroupID: groupStudents,
+		Short: "Write a new operator's project, in kubebuilder's layout, into an empty folder",
+		Long: "new writes a project with one kind, its controller, its tests and all that deploys it, " +
+			"in the layout of kubebuilder v4.\n" +
 			"It compiles and its tests pass. kubebuilder, if you have it, can add other APIs and webhooks to it.",
 		Example: "  lab new webapp --domain lva.io --group apps --version v1alpha1 --kind WebApp",
 		Args:    cli.OneArgument("folder", "webapp --domain lva.io --group apps --version v1alpha1 --kind WebApp"),
@@ -62,7 +64,8 @@ func newCommand() *cobra.Command {
 	command.Flags().StringVar(&options.Group, "group", "", "the part of the API's group before the domain, such as apps")
 	command.Flags().StringVar(&options.Version, "version", "", "the version of the API, as v1alpha1")
 	command.Flags().StringVar(&options.Kind, "kind", "", "the kind, as WebApp")
-	command.Flags().StringVar(&options.Module, "repo", "", "the path of the Go module (default: DOMAIN/ and the folder's name)")
+	command.Flags().StringVar(&options.Module, "repo", "",
+		"the path of the Go module (default: DOMAIN/ and the folder's name)")
 	command.Flags().BoolVar(&options.Webhook, "webhook", false,
 		"with a defaulting and a validating webhook, which need cert-manager where they are deployed")
 	return command

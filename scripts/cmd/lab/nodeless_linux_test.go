@@ -23,7 +23,8 @@ func forbidNamespaces(t *testing.T, c *exec.Cmd) {
 		t.Fatalf("unshare of util-linux is needed: %v", err)
 	}
 	const forbid = `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`
-	c.Args = append([]string{unshare, "--user", "--map-root-user", "sh", "-c", forbid}, append([]string{c.Path}, c.Args[1:]...)...)
+	c.Args = append([]string{unshare, "--user", "--map-root-user", "sh", "-c", forbid},
+		append([]string{c.Path}, c.Args[1:]...)...)
 	c.Path = unshare
 }
 
@@ -50,9 +51,18 @@ func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 			"grade 5 --solution", "05-cert-manager", report.Error, 0,
 			"lab 5 needs Pods, and none can run on this machine: " + cause, "outcome: error",
 		},
-		{"grade 8 --solution", "08-lolcow", report.Error, 0, "lab 8 needs Pods, and none can run on this machine: " + cause, "--without-node"},
-		{"grade 9 --solution", "09-webapp", report.Error, 0, "lab 9 needs Pods, and none can run on this machine: " + cause, "--without-node"},
-		{"grade 8 --solution --without-node", "08-lolcow", report.Graded, 75, "", "75 of the 75 points that this machine can decide"},
+		{
+			"grade 8 --solution", "08-lolcow", report.Error, 0,
+			"lab 8 needs Pods, and none can run on this machine: " + cause, "--without-node",
+		},
+		{
+			"grade 9 --solution", "09-webapp", report.Error, 0,
+			"lab 9 needs Pods, and none can run on this machine: " + cause, "--without-node",
+		},
+		{
+			"grade 8 --solution --without-node", "08-lolcow", report.Graded, 75,
+			"", "75 of the 75 points that this machine can decide",
+		},
 	} {
 		c, temporary := command(t, root, strings.Fields(test.args)...)
 		forbidNamespaces(t, c)

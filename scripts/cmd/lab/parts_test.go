@@ -79,8 +79,14 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
 	s := watchTarget{lab: &choice{Lab: inParts(), Out: t.TempDir()}}
 	for _, verdict := range []*report.Report{
-		{Outcome: report.Graded, Checks: []report.Check{{ID: "warm", Status: report.Passed}, {ID: "crisp", Status: report.Skipped}}},
-		{Outcome: report.Error, Checks: []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}}},
+		{
+			Outcome: report.Graded,
+			Checks:  []report.Check{{ID: "warm", Status: report.Passed}, {ID: "crisp", Status: report.Skipped}},
+		},
+		{
+			Outcome: report.Error,
+			Checks:  []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}},
+		},
 	} {
 		if err := keepParts(s.lab.Out, s.lab.Lab, verdict); err != nil {
 			t.Fatal(err)

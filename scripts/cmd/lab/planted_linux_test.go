@@ -28,7 +28,9 @@ import (
 // planted returns a submission that brought a report with full marks in a folder of its reports.
 func planted(t *testing.T, folder string) *choice {
 	t.Helper()
-	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Checks: []manifest.Check{{ID: "served", Title: "It is served", Points: 100}}}
+	lab := &manifest.Lab{
+		Name: "02-pancake", Title: "Pancakes", Checks: []manifest.Check{{ID: "served", Title: "It is served", Points: 100}},
+	}
 	c := &choice{Checkout: &checkout.Checkout{Root: t.TempDir()}, Lab: lab, Dir: t.TempDir(), Out: t.TempDir()}
 	full := grade.Blank(grade.Options{Lab: lab, Dir: c.Dir}, time.Now())
 	full.Outcome, full.Score = report.Graded, full.MaxScore
@@ -70,7 +72,9 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 	plantFolder := func(name string) func(*choice) error {
 		return func(c *choice) error {
 			folder := filepath.Join(c.Out, name)
-			return errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555))
+			return errors.Join(
+				os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555),
+			)
 		}
 	}
 	for _, test := range []struct {
@@ -91,9 +95,14 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 			verdict := filepath.Join(c.Out, verdictDir)
 			return errors.Join(formats.Write(verdict, *brought), os.Chmod(verdict, 0o555))
 		}},
-		{name: "a verdict that is a file", left: func(c *choice) error { return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600) }},
+		{name: "a verdict that is a file", left: func(c *choice) error {
+			return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600)
+		}},
 		{name: "a folder that is read-only", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
-		{name: "the run has failed", left: nothing, failed: errors.New("its tests can't be graded"), want: "its tests can't be graded"},
+		{
+			name: "the run has failed", left: nothing,
+			failed: errors.New("its tests can't be graded"), want: "its tests can't be graded",
+		},
 		{
 			name:   "the run has failed, and the folder is read-only",
 			left:   func(c *choice) error { return os.Chmod(c.Out, 0) },
@@ -115,7 +124,8 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 			err := c.settle(none, test.failed)
 			if test.want == "" {
 				for _, folder := range []string{"", verdictDir} {
-					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil || last.Outcome != report.Crashed {
+					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil ||
+						last.Outcome != report.Crashed {
 						t.Errorf("settle() error = %v; report in %q = %+v, error %v", err, folder, last, readErr)
 					}
 				}
@@ -144,7 +154,8 @@ func TestRunRemovesPlantedResults(t *testing.T) {
 		none.Outcome, none.Reason = report.Crashed, "it crashed"
 		err := g.finish(none, failed)
 		content, readErr := os.ReadFile(g.file)
-		if !errors.Is(err, failed) || errors.Is(readErr, os.ErrNotExist) != (failed != nil) || strings.Contains(string(content), `"score":100`) {
+		if !errors.Is(err, failed) || errors.Is(readErr, os.ErrNotExist) != (failed != nil) ||
+			strings.Contains(string(content), `"score":100`) {
 			t.Errorf("finish() error = %v; result = %s, error %v", err, content, readErr)
 		}
 	}
@@ -155,7 +166,9 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, name, "in the way"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Join(dir, name, "in the way"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +176,8 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 	if err := writeTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
 		t.Error(err)
 	}
-	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil || read.Outcome != report.Unfinished {
+	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil ||
+		read.Outcome != report.Unfinished {
 		t.Errorf("got report %+v, error %v", read, err)
 	}
 }

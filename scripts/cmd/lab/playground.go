@@ -225,7 +225,8 @@ func operatorIn(repo *checkout.Checkout, lab *manifest.Lab, dir, main string) *p
 
 func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kubectl ARGS…", GroupID: groupPlayground, Short: "Run kubectl against the playground", DisableFlagParsing: true,
+		Use: "kubectl ARGS…", GroupID: groupPlayground,
+		Short: "Run kubectl against the playground", DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
 			if err != nil {
@@ -255,7 +256,8 @@ func asksForHelp(args []string) bool {
 
 func controllerGenCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "controller-gen ARGS…", GroupID: groupMaintainers, Short: "Run the pinned controller-gen in the working folder",
+		Use: "controller-gen ARGS…", GroupID: groupMaintainers,
+		Short:              "Run the pinned controller-gen in the working folder",
 		DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()

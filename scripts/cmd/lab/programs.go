@@ -94,7 +94,9 @@ func savePrograms(ctx context.Context, repo *checkout.Checkout, name string, out
 		contents = append(contents, content)
 	}
 	bar := progress.Start(os.Stderr, "compress")
-	saved, sum, err := archive.Save(ctx, repo.Root, name, contents, installed, func(layer string) { bar.Set("the layer "+layer, 0, 0) })
+	saved, sum, err := archive.Save(ctx, repo.Root, name, contents, installed, func(layer string) {
+		bar.Set("the layer "+layer, 0, 0)
+	})
 	if err != nil {
 		bar.Fail()
 		return err
@@ -110,7 +112,9 @@ func savePrograms(ctx context.Context, repo *checkout.Checkout, name string, out
 
 // firstBuilds builds all solutions with the empty caches of a folder. The caches then hold what a student's first build
 // needs.
-func firstBuilds(ctx context.Context, repo *checkout.Checkout, caches string, installed gobuild.Installation) (err error) {
+func firstBuilds(
+	ctx context.Context, repo *checkout.Checkout, caches string, installed gobuild.Installation,
+) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -152,7 +156,8 @@ func verifyProgramsCommand() *cobra.Command {
 		Long: "verify compiles the programs of an archive from the sources of this checkout, " +
 			"with an empty build cache, and compares their SHA-256 with\n" +
 			"those that the archive's manifest names. ARCHIVE is a file or a URL. All programs take a quarter of an hour.",
-		Example: "  lab programs verify programs-linux-amd64.tar --sample 3", Args: cli.OneArgument("archive", "programs-linux-amd64.tar"),
+		Example: "  lab programs verify programs-linux-amd64.tar --sample 3",
+		Args:    cli.OneArgument("archive", "programs-linux-amd64.tar"),
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
 			if err != nil {

@@ -46,7 +46,9 @@ func proveCommand() *cobra.Command {
 			if options.Store, err = proof.UserStore(repo.Root); err != nil {
 				return err
 			}
-			options.Root, options.Names = repo.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+			options.Root, options.Names = repo.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool {
+				return r == ','
+			})
 			if listing || asJSON {
 				return listParts(command, options, asJSON)
 			}

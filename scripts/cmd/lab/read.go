@@ -88,7 +88,9 @@ func read(root, name string, unfold bool) error {
 	if screen.Color {
 		style = "dark"
 	}
-	renderer, err := glamour.NewTermRenderer(glamour.WithStandardStyle(style), glamour.WithWordWrap(min(screen.Width, 100)))
+	renderer, err := glamour.NewTermRenderer(
+		glamour.WithStandardStyle(style), glamour.WithWordWrap(min(screen.Width, 100)),
+	)
 	if err != nil {
 		return fmt.Errorf("rendering the lecture: %w", err)
 	}

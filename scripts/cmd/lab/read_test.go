@@ -23,7 +23,8 @@ func TestReadLecture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const links = "# One\n\n[file](solutions/01-icecream/api/v1/icecream_types.go#IcecreamSpec) [next](docs/lectures/02-reconcile.md)\n" +
+	const links = "# One\n\n" +
+		"[file](solutions/01-icecream/api/v1/icecream_types.go#IcecreamSpec) [next](docs/lectures/02-reconcile.md)\n" +
 		"[here](#one) [site](https://example.com/x.md)\n\n"
 	for _, test := range []struct{ args, want string }{
 		{"read 1", links + "▸ Why? (folded; --unfold shows it)\n"},
@@ -35,7 +36,8 @@ func TestReadLecture(t *testing.T) {
 			t.Errorf("%s: exit code %d, output\n%s%s\nwant\n%s", test.args, got.code, got.stdout, got.stderr, test.want)
 		}
 	}
-	if got := run(t, root, "read", "1b"); got.code != 1 || !strings.Contains(got.stderr, `there is no lab "1b"; the labs are`) {
+	if got := run(t, root, "read", "1b"); got.code != 1 ||
+		!strings.Contains(got.stderr, `there is no lab "1b"; the labs are`) {
 		t.Errorf("an appendix that does not exist: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -25,7 +25,8 @@ import (
 func recordCommand() *cobra.Command {
 	var only []string
 	command := &cobra.Command{
-		Use: "record [N…]", GroupID: groupMaintainers, Short: "Grade the runs that docs/runs shows, and keep their reports there",
+		Use: "record [N…]", GroupID: groupMaintainers,
+		Short: "Grade the runs that docs/runs shows, and keep their reports there",
 		Long: "record grades the skeleton, the mistake that docs/runs/mistakes.yaml names, " +
 			"and the solution of each lab, and keeps the reports in\n" +
 			"docs/runs. A run that is not graded as mutants.yaml requires is discarded.",

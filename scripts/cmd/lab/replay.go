@@ -21,17 +21,21 @@ func replayCommand() *cobra.Command {
 	var flags choiceFlags
 	var check string
 	command := &cobra.Command{
-		Use: "replay N|REPORT", GroupID: groupStudents, Short: "Replay a check of your last run, and predict what the operator does next",
+		Use: "replay N|REPORT", GroupID: groupStudents,
+		Short: "Replay a check of your last run, and predict what the operator does next",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("replay needs one lab or one report, as in `lab replay 2` or `lab replay report.json`")
 			}
 			return nil
 		},
-		Long: "replay goes through a check of a graded run: the operator's requests, the faults that hit them, and when it was killed and\n" +
-			"started. Before each step it asks what the operator does next. By default it replays the check to fix first. Where the input\n" +
+		Long: "replay goes through a check of a graded run: the operator's requests, the faults that hit them, " +
+			"and when it was killed and\n" +
+			"started. Before each step it asks what the operator does next. By default it replays the check to fix first. " +
+			"Where the input\n" +
 			"or the output is no terminal, it asks nothing. The HTML page of the report has the same replay.",
-		Example: "  lab replay 2\n  lab replay 3 --solution --check killed-between\n  lab replay docs/runs/03-finalizer/mistake.json",
+		Example: "  lab replay 2\n  lab replay 3 --solution --check killed-between\n" +
+			"  lab replay docs/runs/03-finalizer/mistake.json",
 		RunE: func(command *cobra.Command, args []string) error {
 			played, err := flags.played(args[0])
 			if err != nil {
@@ -50,7 +54,8 @@ func replayCommand() *cobra.Command {
 		},
 	}
 	flags.register(command)
-	command.Flags().StringVar(&check, "check", "", "the ID of the check (default: the one to fix first, or the one with the most to predict)")
+	command.Flags().StringVar(&check, "check", "",
+		"the ID of the check (default: the one to fix first, or the one with the most to predict)")
 	return command
 }
 

@@ -28,10 +28,13 @@ func reportCommand() *cobra.Command {
 	var flags choiceFlags
 	var format, output, visibility string
 	command := &cobra.Command{
-		Use: "report N", GroupID: groupStudents, Short: "Show the last report of a lab again, or write it in another form", Args: exactlyOneLab,
-		Long: "report shows the last report of a lab again, or writes it in the form that another program reads. If the last run was\n" +
+		Use: "report N", GroupID: groupStudents,
+		Short: "Show the last report of a lab again, or write it in another form", Args: exactlyOneLab,
+		Long: "report shows the last report of a lab again, or writes it in the form that another program reads. " +
+			"If the last run was\n" +
 			"interrupted, it shows the report of the last one that came to an end; other programs get none of that.\n" +
-			"Whatever the verdict was, the exit code is 0 if it could be written. For classroom50, the environment says whose\n" +
+			"Whatever the verdict was, the exit code is 0 if it could be written. " +
+			"For classroom50, the environment says whose\n" +
 			"submission it is: see docs/guides/classrooms.md.",
 		Example: "  lab report 2\n  lab report 2 --format html -o report.html\n" +
 			"  lab report 2 --dir ../submission --format markdown >> \"$GITHUB_STEP_SUMMARY\"",

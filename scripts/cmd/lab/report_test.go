@@ -20,7 +20,9 @@ import (
 func reported(t *testing.T) string {
 	t.Helper()
 	root := bare(t)
-	stored, err := report.Read(filepath.Join(findCheckout(t).Root, "scripts", "grading", "report", "testdata", "graded-failed.json"))
+	stored, err := report.Read(filepath.Join(
+		findCheckout(t).Root, "scripts", "grading", "report", "testdata", "graded-failed.json",
+	))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ func TestReportInEveryForm(t *testing.T) {
 			written := run(t, root, "report", "2", "--format", format, "-o", file)
 			content, err := os.ReadFile(file)
 			if err != nil || written.code != 0 || written.stdout != "" || string(content) != printed.stdout {
-				t.Errorf("exit code %d, %v, %s%s; want the file to equal the output", written.code, err, written.stdout, written.stderr)
+				t.Errorf("exit code %d, %v, %s%s; want the file to equal the output",
+					written.code, err, written.stdout, written.stderr)
 			}
 		})
 	}
@@ -85,7 +88,8 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 			if err := formats.Write(out, interrupted); err != nil {
 				t.Fatal(err)
 			}
-			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "it was ended") || got.stderr != "" {
+			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "it was ended") ||
+				got.stderr != "" {
 				t.Errorf("output before any run has ended:\n%s%s", got.stdout, got.stderr)
 			}
 			if err := formats.Write(filepath.Join(out, "verdict"), *finished); err != nil {
@@ -142,7 +146,8 @@ func TestReportErrors(t *testing.T) {
 		{[]string{"report", "2", "-o", filepath.Join(root, "missing", "file")}, "missing"},
 	} {
 		got := run(t, root, test.args...)
-		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
+		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) ||
+			strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q; want one line with %q", test.args, got.code, got.stderr, test.want)
 		}
 	}
@@ -151,7 +156,9 @@ func TestReportErrors(t *testing.T) {
 // A replay of the last run or of a report asks no questions if there is no terminal.
 func TestReplay(t *testing.T) {
 	root := reported(t)
-	stored, err := report.Read(filepath.Join(findCheckout(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json"))
+	stored, err := report.Read(filepath.Join(
+		findCheckout(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json",
+	))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,10 +176,16 @@ func TestReplay(t *testing.T) {
 		{"the check to fix first", "freezer-down (failed)", 0, []string{"2"}},
 		{"another check", "killed-between (passed)", 0, []string{"2", "--check", "killed-between"}},
 		{"a file", "freezer-down (failed)", 0, []string{file}},
-		{"an unknown check", `the report has no check "nonsense": it has finalizer-added,`, 1, []string{"2", "--check", "nonsense"}},
+		{
+			"an unknown check", `the report has no check "nonsense": it has finalizer-added,`, 1,
+			[]string{"2", "--check", "nonsense"},
+		},
 		{"a missing file", "there is no report missing.json", 1, []string{"missing.json"}},
 		{"no run", "there is no report", 1, []string{"3"}},
-		{"a file and a folder", "--dir, --main and --solution belong to the number of a lab", 1, []string{file, "--solution"}},
+		{
+			"a file and a folder", "--dir, --main and --solution belong to the number of a lab", 1,
+			[]string{file, "--solution"},
+		},
 		{"nothing", "replay needs one lab or one report", 1, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

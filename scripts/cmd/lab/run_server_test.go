@@ -50,7 +50,9 @@ func TestRunServerAtPlayground(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(content), `Name: "Height"`, `Name: "Tallness"`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(
+		file, []byte(strings.Replace(string(content), `Name: "Height"`, `Name: "Tallness"`, 1)), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	get("TALLNESS", "get", "llamas", "carla")

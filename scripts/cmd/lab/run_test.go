@@ -197,7 +197,9 @@ func TestPlaygroundShell(t *testing.T) {
 	if got := shell("sh -c 'kubectl get namespaces --output=name'"); !strings.Contains(got, "namespace/kube-system\n") {
 		t.Errorf("kubectl in a script printed %q", got)
 	}
-	if got := shell("unset KUBECONFIG; kubectl get namespaces --output=name"); !strings.Contains(got, "namespace/kube-system\n") {
+	if got := shell(
+		"unset KUBECONFIG; kubectl get namespaces --output=name",
+	); !strings.Contains(got, "namespace/kube-system\n") {
 		t.Errorf("kubectl printed %q", got)
 	}
 	if got := shell("KUBECONFIG=/nowhere kubectl config get-clusters"); strings.Count(got, "\n") != 1 {
@@ -240,7 +242,8 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	operator, out = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
 	stock(t, freezerIn(t, out), `{"kind":"topping","ingredient":"cream","count":999}`)
 	if got := run(t, root, "run", "2", "--solution"); got.code != 1 ||
-		!strings.Contains(got.stderr, "another operator is running against the playground: stop it first, with Ctrl-C in its terminal") {
+		!strings.Contains(got.stderr,
+			"another operator is running against the playground: stop it first, with Ctrl-C in its terminal") {
 		t.Errorf("a second operator: exit code %d, %s", got.code, got.stderr)
 	}
 	if got := run(t, root, "kubectl", "delete", "icecream", "sundae", "--timeout=30s"); got.code != 0 {
@@ -266,9 +269,11 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	// The API server calls webhooks by their Service. They fail closed when their operator is killed.
 	operator, out = runOperator(t, root, "4", "--solution")
 	const warning = "The playground has objects with the finalizer demo.lva.io/finalizer of lab 3: left.\n" +
-		"This operator does not remove it, so they can't be deleted while it runs. `make run-3` runs the operator that does;\n" +
+		"This operator does not remove it, so they can't be deleted while it runs. " +
+		"`make run-3` runs the operator that does;\n" +
 		"`make down` removes everything.\n"
-	if !strings.Contains(out, "Its webhooks are registered: ") || strings.Count(out, "finalizer") != 2 || !strings.Contains(out, warning) {
+	if !strings.Contains(out, "Its webhooks are registered: ") || strings.Count(out, "finalizer") != 2 ||
+		!strings.Contains(out, warning) {
 		t.Errorf("got output\n%s", out)
 	}
 	sees(t, root, "matcha", "matcha", `Unsupported value: "matcha"`)

@@ -47,7 +47,9 @@ func replaceReports(dir string, names []string, failed error, write func() error
 		return nil
 	}
 	if removeErr := removeReports(dir, names...); removeErr != nil {
-		return fmt.Errorf("%w, and a file of an earlier run may be left, because it can't be removed: %w: remove it", err, removeErr)
+		return fmt.Errorf(
+			"%w, and a file of an earlier run may be left, because it can't be removed: %w: remove it", err, removeErr,
+		)
 	}
 	return err
 }

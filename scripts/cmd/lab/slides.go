@@ -13,7 +13,8 @@ import (
 
 func slidesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "slides", GroupID: groupMaintainers, Short: "Build the slides of all lectures as HTML and PDF", Args: cli.NoArguments,
+		Use: "slides", GroupID: groupMaintainers,
+		Short: "Build the slides of all lectures as HTML and PDF", Args: cli.NoArguments,
 		Long: "slides builds the decks of docs/slides into out/slides. " +
 			"It needs Node, npm and Chromium. The HTML has a presenter's view with the\n" +
 			"notes (press p), and the PDF has the notes as annotations.",

@@ -35,8 +35,10 @@ func testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "test", GroupID: groupMaintainers,
 		Short: "Decide whether a change is sound: generated files, unit tests, graders", Args: cli.NoArguments,
-		Long: "test is the gate. It checks what is generated, runs the unit tests that do not take long, and grades the solution, the\n" +
-			"skeleton and some mutants of each lab. It stops at the first failure, and its last lines explain it. `lab prove` proves the rest.",
+		Long: "test is the gate. It checks what is generated, runs the unit tests that do not take long, " +
+			"and grades the solution, the\n" +
+			"skeleton and some mutants of each lab. It stops at the first failure, and its last lines explain it. " +
+			"`lab prove` proves the rest.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			repo, err := checkout.Find()
 			if err != nil {
@@ -61,7 +63,9 @@ func testCommand() *cobra.Command {
 					if err != nil || len(stale) == 0 {
 						return nil, err
 					}
-					return []string{"Not proven with their inputs as they are now (make prove): " + strings.Join(stale, ", ") + "."}, nil
+					return []string{
+						"Not proven with their inputs as they are now (make prove): " + strings.Join(stale, ", ") + ".",
+					}, nil
 				},
 			}
 			if began > 0 {
@@ -97,7 +101,9 @@ func gateSteps(seed, since string) []gate.Step {
 	drawn := append(slices.Clip(certify), "--draw", strconv.Itoa(drawnMutants), "--seed", seed)
 	if since != "" {
 		verify, unit = append(verify, "--since", since), append(unit, "--since", since)
-		drawn = append(drawn, "--since", since, "--changed", strconv.Itoa(drawnOfChanged), "--most", strconv.Itoa(mostChanged))
+		drawn = append(
+			drawn, "--since", since, "--changed", strconv.Itoa(drawnOfChanged), "--most", strconv.Itoa(mostChanged),
+		)
 	}
 	return []gate.Step{
 		{Name: "generated files, format, modules, lint", Args: verify},
@@ -126,7 +132,9 @@ func commits(ctx context.Context, root string) (head, earlier string, err error)
 		return "", "", fmt.Errorf("asking git for the commit, which draws the mutants: %w", err)
 	}
 	head = strings.TrimSpace(head)
-	changed, err := runner.Run(ctx, root, nil, "git", append([]string{"status", "--porcelain", "--"}, proof.Unproven...)...)
+	changed, err := runner.Run(
+		ctx, root, nil, "git", append([]string{"status", "--porcelain", "--"}, proof.Unproven...)...,
+	)
 	if err != nil {
 		return "", "", fmt.Errorf("asking git what is not committed: %w", err)
 	}

@@ -33,7 +33,8 @@ func testsCommand() *cobra.Command {
 		Use: "tests N", GroupID: groupStudents, Short: "Grade your own tests: which of our wrong solutions do they find?",
 		Long: "tests copies the _test.go files of a submission into our solution of the lab " +
 			"and into each of its mutants, which are wrong solutions,\n" +
-			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. A mutant that they miss is explained\n" +
+			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. " +
+			"A mutant that they miss is explained\n" +
 			"when two versions of the tests have missed it. The exit code is 0 only if they find enough.",
 		Example: "  lab tests 2\n  lab tests 2 --dir ~/src/icecream-operator\n  lab tests 3 --solution --within 5m",
 		Args:    exactlyOneLab,
@@ -52,7 +53,8 @@ func testsCommand() *cobra.Command {
 		},
 	}
 	flags.register(command)
-	command.Flags().DurationVar(&within, "within", within, "time limit for all mutants; mutants that have not started by then are not tried")
+	command.Flags().DurationVar(&within, "within", within,
+		"time limit for all mutants; mutants that have not started by then are not tried")
 	command.Flags().Var((*cli.Count)(&parallel), "parallel", "how many mutants to try in parallel")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the tests need before they are compiled")
 	return command
@@ -105,7 +107,9 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 		dirs = append(dirs, c.Dir)
 	}
 	for _, dir := range dirs {
-		if err := fetchInto(ctx, c.relative(dir), submission.Builder{Submission: &submission.Submission{Dir: dir}, Tests: true}); err != nil {
+		if err := fetchInto(ctx, c.relative(dir), submission.Builder{
+			Submission: &submission.Submission{Dir: dir}, Tests: true,
+		}); err != nil {
 			return err
 		}
 	}
@@ -256,7 +260,9 @@ func keepMissed(c *choice, result *report.Tests) (revealed func(name string) boo
 			kept[m.Name] = missed{Times: was.Times + 1, Tests: digest}
 		}
 	}
-	return func(name string) bool { return kept[name].Times >= revealAfter }, writeKept(c.Out, missedFile, missedKept, kept)
+	return func(name string) bool {
+		return kept[name].Times >= revealAfter
+	}, writeKept(c.Out, missedFile, missedKept, kept)
 }
 
 // writeTests writes the report as JSON and as a page.

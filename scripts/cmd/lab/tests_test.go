@@ -25,7 +25,9 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 	write := func(name, content string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +35,9 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 	write("cmd/main.go", "package main\n\nfunc main() {}\n")
 	c := &choice{Dir: dir, Out: t.TempDir()}
 	result := func(fate report.MutantFate) *report.Tests {
-		return &report.Tests{Ours: &report.TestRun{Passed: true}, Mutants: []report.TestedMutant{{Name: "keeps-two", Fate: fate}}}
+		return &report.Tests{
+			Ours: &report.TestRun{Passed: true}, Mutants: []report.TestedMutant{{Name: "keeps-two", Fate: fate}},
+		}
 	}
 	for i, step := range []struct {
 		tests    string
@@ -58,9 +62,10 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 func TestPrintTests(t *testing.T) {
 	t.Parallel()
 	tests := &report.Tests{
-		Lab: "02-reconciler", Outcome: report.Graded, Want: 80, Seconds: 65, Notices: []string{"1 of 3 tests skip themselves, and find nothing"},
-		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"\x1b[31mred"}, Seconds: 4},
-		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
+		Lab: "02-reconciler", Outcome: report.Graded, Want: 80, Seconds: 65,
+		Notices: []string{"1 of 3 tests skip themselves, and find nothing"},
+		Own:     &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"\x1b[31mred"}, Seconds: 4},
+		Ours:    &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
 		Mutants: []report.TestedMutant{
 			{Number: 1, Name: "keeps-two", Misconception: "An icecream counts itself.", Fate: report.MutantFound, By: "TestA"},
 			{Number: 2, Fate: report.MutantMissed},
@@ -110,14 +115,18 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	module := func(name, extra string) string {
 		return "-- solutions/09-shop/go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n" +
 			"-- solutions/09-shop/cmd/main.go --\n" + samples.Program +
-			"-- solutions/09-shop/a/a.go --\npackage a\n\nfunc Add(a, b int) int { return a + b }\n-- solutions/09-shop/" + name + " --\n" + extra
+			"-- solutions/09-shop/a/a.go --\npackage a\n\nfunc Add(a, b int) int { return a + b }\n" +
+			"-- solutions/09-shop/" + name + " --\n" + extra
 	}
 	root := samples.Lay(t, module("mutants.yaml", "skeleton:\n  fails: {a: b}\nmutants:\n"+
-		"- {name: subtracts, misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a - b}], fails: {a: b}}\n"))
+		"- {name: subtracts, misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a - b}], "+
+		"fails: {a: b}}\n"))
 	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\n"+
 		"func TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")), "solutions", "09-shop")
 	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
-	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: repo.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
+	c := &choice{
+		Checkout: &checkout.Checkout{Root: root, ControlPlane: repo.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir(),
+	}
 	file := filepath.Join(c.Out, report.TestsJSONFile)
 	// grade grades the submission, which writes planted into the folder while it runs. Empty: it writes nothing.
 	grade := func(settings gradeOptions, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
@@ -149,10 +158,22 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 		revealed string
 	}{
 		{"the operator was not graded", gradeOptions{}, report.Crashed, 0, ""},
-		{"lab watch, before anything is known", gradeOptions{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
-		{"lab grade", gradeOptions{}, report.Graded, 100, ownTestsStep + "; done: ; own-tests passed"},
-		{"lab grade again", gradeOptions{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
-		{"lab watch", gradeOptions{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+		{
+			"lab watch, before anything is known", gradeOptions{knownTests: true}, report.Graded, 92,
+			ownTestsStep + "; done: ; own-tests skipped",
+		},
+		{
+			"lab grade", gradeOptions{}, report.Graded, 100,
+			ownTestsStep + "; done: ; own-tests passed",
+		},
+		{
+			"lab grade again", gradeOptions{}, report.Graded, 100,
+			ownTestsStep + "; done: known from an earlier run; own-tests passed",
+		},
+		{
+			"lab watch", gradeOptions{knownTests: true}, report.Graded, 100,
+			ownTestsStep + "; done: known from an earlier run; own-tests passed",
+		},
 	} {
 		result, revealed := grade(step.how, step.outcome, "")
 		if result.Score != step.score || result.MaxScore != 100 || revealed != step.revealed {

@@ -36,8 +36,10 @@ func tortureCommand() *cobra.Command {
 	var fetch, scenes bool
 	command := &cobra.Command{
 		Use: "torture N", GroupID: groupStudents, Short: "Crash an operator at each of its writes, and try random faults",
-		Long: "torture plays a lab's scenario over and over: on a good day, with a crash right before and right after each write,\n" +
-			"and under random schedules of conflicts, refusals, delays, lost watches and crashes, all from one seed. It ends at\n" +
+		Long: "torture plays a lab's scenario over and over: on a good day, " +
+			"with a crash right before and right after each write,\n" +
+			"and under random schedules of conflicts, refusals, delays, lost watches and crashes, " +
+			"all from one seed. It ends at\n" +
 			"the first schedule that an operator does not survive, and prints the shortest one like it, with what happened.\n" +
 			"It gives no points. The exit code is 0 only for an operator that survives everything.",
 		Example: "  lab torture 3\n  lab torture 3 --seed 4711\n  lab torture 2 --dir ~/src/icecream-operator",
@@ -54,7 +56,8 @@ func tortureCommand() *cobra.Command {
 				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
 			}
 			if chosen.Lab.Stage == manifest.Deployed {
-				return fmt.Errorf("the checks of lab %s deploy the operator, and no proxy between it and the API server could crash it: "+
+				return fmt.Errorf("the checks of lab %s deploy the operator, "+
+					"and no proxy between it and the API server could crash it: "+
 					"torture the labs that it starts from", chosen.Lab.Name)
 			}
 			chosen.placement = placement
@@ -66,7 +69,8 @@ func tortureCommand() *cobra.Command {
 	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
 	command.Flags().BoolVar(&scenes, "scenes", false,
 		"play the lab's scenes, too: mishaps that are rarer than those of the schedules (lab 3 has one)")
-	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules to play, after all single crashes")
+	command.Flags().IntVar(&random, "random", grade.RandomSchedules,
+		"how many random schedules to play, after all single crashes")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	return command
 }
@@ -168,12 +172,14 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int, 
 			fmt.Fprintf(w, "    %s\n", report.Safe(line))
 		}
 	case failure == nil:
-		fmt.Fprintf(w, "\n%s survives: a good day, each single crash at a write, and random schedules, %d in all (seed %d).\n",
+		fmt.Fprintf(w,
+			"\n%s survives: a good day, each single crash at a write, and random schedules, %d in all (seed %d).\n",
 			trials.Run.Lab, trials.Tried, trials.Run.Seed)
 	default:
 		fmt.Fprintf(w, "\nIt fails under this schedule, the shortest that was found:\n\n    %s\n\n", failure.Schedule)
 		if len(failure.Schedule.Faults) == 0 {
-			fmt.Fprintf(w, "    It fails on a good day: grade it first, with `%s`.\n\n", strings.Replace(command, " torture ", " grade ", 1))
+			fmt.Fprintf(w, "    It fails on a good day: grade it first, with `%s`.\n\n",
+				strings.Replace(command, " torture ", " grade ", 1))
 		}
 		fmt.Fprintf(w, "  expected  %s\n  observed  %s\n", report.Safe(failure.Expected), report.Safe(failure.Observed))
 		for _, line := range failure.Problems {
@@ -193,7 +199,8 @@ func printTimeline(w io.Writer, failure *grade.Failure) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "\n  what the operator requested, what happened to it, and what the check did (seconds since the schedule began):\n")
+	fmt.Fprintf(w,
+		"\n  what the operator requested, what happened to it, and what the check did (seconds since the schedule began):\n")
 	began := failure.Timeline[0].Time
 	shown := failure.Timeline
 	if skipped := len(shown) - most; skipped > 0 {

@@ -20,7 +20,9 @@ func TestPrintTrials(t *testing.T) {
 		entry.Time = began.Add(time.Duration(milliseconds) * time.Millisecond)
 		return entry
 	}
-	write := faults.Entry{Service: faults.API, Verb: "update", Resource: "icecreams/status", Name: "sundae", Code: 200, Write: true}
+	write := faults.Entry{
+		Service: faults.API, Verb: "update", Resource: "icecreams/status", Name: "sundae", Code: 200, Write: true,
+	}
 	unanswered := write
 	unanswered.Code, unanswered.Fault = 0, faults.KillBefore
 	hostile := write
@@ -30,7 +32,9 @@ func TestPrintTrials(t *testing.T) {
 	}
 	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillBefore, Class: faults.Write, At: 3}}}
 	notBuilt := run(report.NotBuilt, "it does not compile")
-	notBuilt.Diagnostics = []report.Diagnostic{{File: "cmd/main.go", Line: 3, Column: 8, Message: "undefined: shop"}, {Message: "and more"}}
+	notBuilt.Diagnostics = []report.Diagnostic{
+		{File: "cmd/main.go", Line: 3, Column: 8, Message: "undefined: shop"}, {Message: "and more"},
+	}
 	notStarted := run(report.NotStarted, "it ended before it sent a request")
 	notStarted.OperatorLog = []string{"panic: \x1b[31mclosed"}
 	for _, test := range []struct {
@@ -62,7 +66,8 @@ func TestPrintTrials(t *testing.T) {
 			grade.Trials{Run: run(report.Graded, ""), Failure: &grade.Failure{
 				Schedule: kill, Expected: "all is returned", Observed: "cream is out", Evidence: []string{"not shown"},
 				Timeline: []faults.Entry{
-					at(0, write), at(12, unanswered), at(1500, faults.Entry{Service: faults.Operator, Verb: "killed"}), at(61001, hostile),
+					at(0, write), at(12, unanswered),
+					at(1500, faults.Entry{Service: faults.Operator, Verb: "killed"}), at(61001, hostile),
 				},
 			}},
 			grade.RandomSchedules,
@@ -86,7 +91,8 @@ To see it again: lab torture 3 --seed 4711
 		{
 			"it crashes",
 			grade.Trials{Run: run(report.Crashed, "it ended by itself"), Failure: &grade.Failure{
-				Schedule: kill, Expected: "the operator goes on", Observed: "it ended by itself", Evidence: []string{"panic: closed", "main.go:7"},
+				Schedule: kill, Expected: "the operator goes on",
+				Observed: "it ended by itself", Evidence: []string{"panic: closed", "main.go:7"},
 			}},
 			7,
 			`
@@ -147,7 +153,8 @@ func TestLongTimelineIsCut(t *testing.T) {
 	var out strings.Builder
 	printTimeline(&out, failure)
 	text := out.String()
-	if !strings.Contains(text, "(earlier requests: 15; all are in torture.json)") || strings.Count(text, "get icecreams") != 60 ||
+	if !strings.Contains(text, "(earlier requests: 15; all are in torture.json)") ||
+		strings.Count(text, "get icecreams") != 60 ||
 		strings.Contains(text, " 14.000 ") || !strings.Contains(text, " 15.000 ") ||
 		!strings.HasSuffix(text, "   74.000  get icecreams → 200\n") {
 		t.Errorf("got output\n%s", text)

@@ -122,8 +122,10 @@ func unitCommand() *cobra.Command {
 	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
 	command.Flags().StringVar(&controlPlane, "control-plane", "",
 		"only packages whose tests are linked "+withControlPlane+" or "+withoutControlPlane+" a control plane (default: all)")
-	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
-	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are unchanged since then are skipped")
+	command.Flags().StringSliceVar(&only, "only", nil,
+		"only these modules, by their folders, as in --only clusters,scripts")
+	command.Flags().StringVar(&since, "since", "",
+		"a commit whose tests passed: solutions that are unchanged since then are skipped")
 	command.Flags().BoolVar(&measuring, "measure", false, "print the time of each package, and the slowest tests")
 	command.Flags().BoolVar(&forgiving, "forgive", false,
 		"retry what fails alone, at most twice. If it passes, record it in out/flaky.json and continue")
@@ -132,7 +134,9 @@ func unitCommand() *cobra.Command {
 
 // unchangedSolutions returns the modules of solutions in which no file differs from a commit. They import none of our
 // packages. Without a commit there are none.
-func unchangedSolutions(ctx context.Context, repo *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
+func unchangedSolutions(
+	ctx context.Context, repo *checkout.Checkout, modules []string, since string,
+) (unchanged []string, err error) {
 	if since == "" {
 		return nil, nil
 	}
@@ -146,7 +150,8 @@ func unchangedSolutions(ctx context.Context, repo *checkout.Checkout, modules []
 		return nil, err
 	}
 	for _, module := range modules {
-		if strings.HasPrefix(module, "solutions/") && !differ.Any(func(file string) bool { return strings.HasPrefix(file, module+"/") }) {
+		if strings.HasPrefix(module, "solutions/") &&
+			!differ.Any(func(file string) bool { return strings.HasPrefix(file, module+"/") }) {
 			unchanged = append(unchanged, module)
 		}
 	}
@@ -250,11 +255,14 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		return errors.Join(failed, err)
 	}
 	if m != nil {
-		if err := m.print(os.Stdout, filepath.Join(u.repo.Root, filepath.FromSlash(module)), bytes.NewReader(events)); err != nil {
+		if err := m.print(
+			os.Stdout, filepath.Join(u.repo.Root, filepath.FromSlash(module)), bytes.NewReader(events),
+		); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("%s: %d tests passed, %d failed, %d were left out\n", module, ended.passed, len(ended.failed), ended.skipped)
+	fmt.Printf("%s: %d tests passed, %d failed, %d were left out\n",
+		module, ended.passed, len(ended.failed), ended.skipped)
 	for _, f := range ended.failed {
 		fmt.Printf("\n--- %s failed. Its last lines:\n%s\n", f.Name, lastLines(f.Output))
 	}
@@ -385,7 +393,8 @@ func parseEvents(events io.Reader) (*endings, error) {
 			ended.skipped++
 		}
 		switch {
-		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t): // it passed, or a failed part explains its failure
+		// It passed, or a failed part explains its failure.
+		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t):
 		case h.last == "pass" && t.name != "":
 			ended.flaky = append(ended.flaky, failure)
 		default:
@@ -412,7 +421,8 @@ func goTest(ctx context.Context, repo *checkout.Checkout, module string, args ..
 // runTestProgram runs a program that tests a module, with variables in addition to those of a build. It prints the
 // program's output.
 func runTestProgram(
-	ctx context.Context, scope *process.Scope, repo *checkout.Checkout, module string, environment []string, program string, args ...string,
+	ctx context.Context, scope *process.Scope, repo *checkout.Checkout,
+	module string, environment []string, program string, args ...string,
 ) error {
 	// Until the first package has been tested, go test prints nothing. On a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)

@@ -19,7 +19,9 @@ import (
 )
 
 func verifyCommand() *cobra.Command {
-	return repositoryCommand("verify", "Check the repository: generated files, pages, modules, lint. It edits nothing", verify.Verify)
+	return repositoryCommand(
+		"verify", "Check the repository: generated files, pages, modules, lint. It edits nothing", verify.Verify,
+	)
 }
 
 func fixCommand() *cobra.Command {

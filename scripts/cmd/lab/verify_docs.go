@@ -21,10 +21,12 @@ import (
 func verifyDocsCommand() *cobra.Command {
 	var record bool
 	command := &cobra.Command{
-		Use: "verify-docs [PAGE…]", GroupID: groupMaintainers, Short: "Run the commands in the pages, and compare what they print",
+		Use: "verify-docs [PAGE…]", GroupID: groupMaintainers,
+		Short: "Run the commands in the pages, and compare what they print",
 		Long: "verify-docs runs the commands in lectures and guides at the playground, each page in a shell of its own, " +
 			"and compares what they\n" +
-			"print with the transcripts in docs/transcripts. It edits nothing. Without pages it runs all that have a transcript.",
+			"print with the transcripts in docs/transcripts. It edits nothing. " +
+			"Without pages it runs all that have a transcript.",
 		Example: "  lab verify-docs docs/lectures/02-reconcile.md\n  lab verify-docs docs/lectures/02-reconcile.md --record",
 		RunE: func(command *cobra.Command, args []string) error {
 			repo, err := checkout.Find()
@@ -72,7 +74,8 @@ func pagesNamed(root string, args []string) ([]string, error) {
 			}
 			page = filepath.ToSlash(page)
 		}
-		if !slices.Contains(all, page) || !strings.HasPrefix(page, "docs/lectures/") && !strings.HasPrefix(page, "docs/guides/") {
+		if !slices.Contains(all, page) ||
+			!strings.HasPrefix(page, "docs/lectures/") && !strings.HasPrefix(page, "docs/guides/") {
 			return nil, fmt.Errorf("%s is not a page of docs/lectures or docs/guides", arg)
 		}
 		pages = append(pages, page)

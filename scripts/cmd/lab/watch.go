@@ -72,7 +72,9 @@ func watch(ctx context.Context, s watchTarget) error {
 			return clusterBeside(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
 		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
-			return node.StartForProcesses(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) })
+			return node.StartForProcesses(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+				return start(ctx)
+			})
 		}
 	}
 	warm := own.NewWarm(ctx, start)

@@ -91,7 +91,8 @@ func Cluster(ctx context.Context, env *environment.Environment, options Options)
 	if err := c.Steps.Run(ctx, c.plan(ctx)); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "The cluster %s is ready after %.1f s. To use it:\n", c.Cluster.Name, time.Since(began).Seconds())
+	fmt.Fprintf(os.Stderr, "The cluster %s is ready after %.1f s. To use it:\n",
+		c.Cluster.Name, time.Since(began).Seconds())
 	fmt.Printf("export KUBECONFIG=%s\n", c.Cluster.Kubeconfig())
 	return nil
 }
@@ -157,7 +158,8 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 		if c.found, err = c.Cluster.Find(ctx); err != nil {
 			return "", err
 		}
-		exists = (c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent) && !c.options.Recreate
+		exists = (c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent) &&
+			!c.options.Recreate
 		if len(c.found.Nodes) == 0 {
 			facts = kind.Measure(ctx, c.profile, false)
 		}
@@ -197,7 +199,8 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 // check compares an existing cluster with the options. It never changes the cluster.
 func (c *creation) check() error {
 	if c.marker.Profile != c.profile.Name {
-		return fmt.Errorf("the cluster %s was created with the profile %s: --recreate creates it again with %s, and --name creates another one",
+		return fmt.Errorf("the cluster %s was created with the profile %s: --recreate creates it again with %s, "+
+			"and --name creates another one",
 			c.Cluster.Name, c.marker.Profile, c.profile.Name)
 	}
 	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
@@ -205,7 +208,8 @@ func (c *creation) check() error {
 			english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
 	}
 	if c.options.Images != Auto && c.options.Images != c.marker.Images {
-		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again", c.Cluster.Name, Source(c.marker.Images))
+		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again",
+			c.Cluster.Name, Source(c.marker.Images))
 	}
 	if c.marker.Hash != c.profile.Hash {
 		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was created: "+
@@ -221,7 +225,9 @@ func (c *creation) chooseImages(ctx context.Context) error {
 		c.marker.Images = Registry
 		if err := kind.RegistriesAnswer(ctx); err != nil {
 			c.marker.Images = AirGap
-			c.Steps.Note(fmt.Sprintf("no registry answers (%v): all images are built here; use --images registry to require one", err))
+			c.Steps.Note(fmt.Sprintf(
+				"no registry answers (%v): all images are built here; use --images registry to require one", err,
+			))
 		}
 	default:
 		c.marker.Images = c.options.Images
@@ -354,7 +360,9 @@ func (c *creation) findMade(ctx context.Context) (err error) {
 		return err
 	}
 	if c.found.State != kind.Made {
-		return fmt.Errorf("the cluster %s differs from what this command creates: --recreate creates a new one", c.Cluster.Name)
+		return fmt.Errorf(
+			"the cluster %s differs from what this command creates: --recreate creates a new one", c.Cluster.Name,
+		)
 	}
 	c.marker = c.found.Marker
 	return nil

@@ -54,14 +54,16 @@ func workloads(ctx context.Context, target addons.Target, namespace string) stri
 				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: "+
 					"`kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
 			case one.Status.ReadyReplicas < one.Status.Replicas:
-				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n", one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
+				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n",
+					one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
 			}
 		}
 	}
 	if list, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{}); err == nil {
 		for _, one := range list.Items {
 			if status := one.Status; status.NumberReady < status.DesiredNumberScheduled {
-				fmt.Fprintf(&out, "  DaemonSet %s: %d of %d Pods are ready\n", one.Name, status.NumberReady, status.DesiredNumberScheduled)
+				fmt.Fprintf(&out, "  DaemonSet %s: %d of %d Pods are ready\n",
+					one.Name, status.NumberReady, status.DesiredNumberScheduled)
 			}
 		}
 	}

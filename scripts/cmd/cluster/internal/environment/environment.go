@@ -37,7 +37,8 @@ func Find(name string) (*Environment, error) {
 		return nil, err
 	}
 	return &Environment{
-		Root: repo.Root, Cluster: cluster, Steps: steps.New(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), Store: images.StoreOf(repo.Root),
+		Root: repo.Root, Cluster: cluster,
+		Steps: steps.New(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), Store: images.StoreOf(repo.Root),
 	}, nil
 }
 

@@ -162,7 +162,8 @@ func (s *Steps) line(good, bad, name string, took time.Duration, detail string, 
 		if !passed {
 			word = bad
 		}
-		s.write("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %*s  %s", word, nameWidth, name, secondsWidth, seconds, detail), " "))
+		s.write("%s\n",
+			strings.TrimRight(fmt.Sprintf("%s %-*s %*s  %s", word, nameWidth, name, secondsWidth, seconds, detail), " "))
 		return
 	}
 	mark, ascii, style := "✓", "+", s.good
@@ -181,7 +182,8 @@ func (s *Steps) draw(frame rune) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	took := fmt.Sprintf("%.0f s", time.Since(s.began).Seconds())
-	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, frame, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
+	s.write("%s  %c %-*s %*s  %s",
+		progress.ClearLine, frame, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
 }
 
 // cut shortens a line that would wrap, because a wrapped line could not be redrawn.
