@@ -170,7 +170,7 @@ func TestStudentIsForbidden(t *testing.T) {
 		{what: "delete another's namespace", do: func() error {
 			return mallory.CoreV1().Namespaces().Delete(ctx, "student-victim", del)
 		}},
-		{what: "list who is in the class", do: func() error {
+		{what: "list the students of the class", do: func() error {
 			_, err := mallory.CoreV1().Namespaces().List(ctx, list)
 			return err
 		}},
@@ -184,7 +184,7 @@ func TestStudentIsForbidden(t *testing.T) {
 			)
 			return err
 		}},
-		{what: "prolong the own access", do: func() error {
+		{what: "extend the own access", do: func() error {
 			_, err := mallory.CoreV1().ServiceAccounts(accounts).CreateToken(
 				ctx, "mallory", &authenticationv1.TokenRequest{}, create,
 			)
@@ -213,13 +213,13 @@ func TestStudentIsForbidden(t *testing.T) {
 			}, create)
 			return err
 		}},
-		{what: "take the limits off the own namespace", do: func() error {
+		{what: "remove the quota of the own namespace", do: func() error {
 			return mallory.CoreV1().ResourceQuotas(own).DeleteCollection(ctx, del, list)
 		}},
-		{what: "take the LimitRange away", do: func() error {
+		{what: "delete the LimitRange", do: func() error {
 			return mallory.CoreV1().LimitRanges(own).Delete(ctx, "student", del)
 		}},
-		{what: "take the network policy away", do: func() error {
+		{what: "delete the network policy", do: func() error {
 			return mallory.NetworkingV1().NetworkPolicies(own).Delete(ctx, "student", del)
 		}},
 		{what: "allow privileged Pods", do: func() error {
@@ -262,7 +262,7 @@ func TestStudentIsForbidden(t *testing.T) {
 				service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), create)
 			return err
 		}},
-		{what: "lead a Service to any address", do: func() error {
+		{what: "point a Service at any address", do: func() error {
 			//nolint:staticcheck // endpoints are deprecated, and an attacker does not mind
 			_, err := mallory.CoreV1().Endpoints(own).Create(ctx, &corev1.Endpoints{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -282,7 +282,7 @@ func TestStudentIsForbidden(t *testing.T) {
 			}}, create)
 			return err
 		}},
-		{what: "take the class's policy out", do: func() error {
+		{what: "delete the class's policy", do: func() error {
 			return mallory.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, "operator-labs-shared-kinds", del)
 		}},
 		{what: "remove the kind that all share", do: func() error {
@@ -298,7 +298,8 @@ func TestStudentIsForbidden(t *testing.T) {
 			return err
 		}},
 		{
-			what: "become one in the own namespace", want: "attempting to grant RBAC permissions not currently held",
+			what: "become an administrator of the own namespace",
+			want: "attempting to grant RBAC permissions not currently held",
 			do: func() error {
 				_, err := mallory.RbacV1().RoleBindings(own).Create(ctx, &rbacv1.RoleBinding{
 					ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: adminRef,
@@ -344,7 +345,7 @@ func TestStudentIsForbidden(t *testing.T) {
 			_, err := dynamicMallory.Resource(icecreams).Create(ctx, cup, create)
 			return err
 		}},
-		{what: "lie about another's, as an operator", want: `whose names begin with "mallory."`, do: func() error {
+		{what: "write another's status, as an operator", want: `whose names begin with "mallory."`, do: func() error {
 			cup := icecream("victim.cup")
 			cup.Object["status"] = map[string]any{"soldOut": true}
 			_, err := dynamicClient(t, operator).Resource(icecreams).ApplyStatus(

@@ -33,7 +33,7 @@ func TestParseRoster(t *testing.T) {
 func TestParseRosterReportsLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, roster, want string }{
-		{"nobody", "# soon\n\n", "it has no students: write a line NAME or NAME,EMAIL for each student"},
+		{"no students", "# soon\n\n", "it has no students: write a line NAME or NAME,EMAIL for each student"},
 		{"capitals", "ada\nBob\n", `line 2: "Bob" is not a valid name on a cluster`},
 		{"a dot, by which shared kinds are told apart", "ada.l", `line 1: "ada.l" is not a valid name`},
 		{"a space", "# all\nada lovelace,a@example.org", `line 2: "ada lovelace" is not a valid name`},

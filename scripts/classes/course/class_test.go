@@ -128,19 +128,19 @@ func TestGradeWaitsForOtherAttempts(t *testing.T) {
 		{"nothing", rules.Mark{Missing: true}, nil, true, Missing},
 		{"one", rules.Mark{Attempt: 1, Points: 60, Max: 100}, []Attempt{attempt(1, 60, report.Graded)}, true, "graded"},
 		{
-			"an error besides",
+			"one graded attempt and an error",
 			rules.Mark{Attempt: 1, Points: 60, Max: 100},
 			[]Attempt{attempt(1, 60, report.Graded), attempt(2, 0, report.Error)},
 			false, "graded",
 		},
 		{
-			"an error besides full marks",
+			"full marks and an error",
 			rules.Mark{Attempt: 1, Points: 100, Max: 100},
 			[]Attempt{attempt(1, 100, report.Graded), attempt(2, 0, report.Error)},
 			true, "graded",
 		},
 		{
-			"a broken archive besides",
+			"one graded attempt and a broken archive",
 			rules.Mark{Attempt: 1, Points: 60, Max: 100},
 			[]Attempt{attempt(1, 60, report.Graded), broken},
 			true, "graded",

@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/environment"
 )
 
-// statusTime is the time limit of a status. What has not answered by then is reported as silent.
+// statusTime is the time limit of a status. A part that has not answered by then is reported as silent.
 const statusTime = 10 * time.Second
 
 func statusCommand() *cobra.Command {

@@ -34,7 +34,7 @@ func TestEndedRun(t *testing.T) {
 	for _, test := range []struct {
 		name, when string
 		signal     syscall.Signal
-		make       bool // the signal goes to make, whose recipe the command is
+		make       bool // the signal is sent to make, whose recipe runs the command
 		outcome    report.Outcome
 	}{
 		{"Ctrl-C at the beginning", begins, syscall.SIGINT, false, report.Interrupted},

@@ -114,7 +114,7 @@ func showState(out io.Writer, repo *checkout.Checkout, result *state.Result) err
 		}
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { //nolint:gosec // readable by all users
 			return fmt.Errorf("writing what was measured: %w", err)
 		}
 	}

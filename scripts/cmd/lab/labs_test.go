@@ -31,7 +31,7 @@ func lineOf(t *testing.T, root, lab string) string {
 	return ""
 }
 
-// TestModulesAreDownloadedAutomatically tests that a run keeps its report as the best one.
+// TestBestScoreIsKept checks that a report with a lower score does not replace the best one.
 func TestBestScoreIsKept(t *testing.T) {
 	t.Parallel()
 	root := bare(t)

@@ -42,7 +42,7 @@ func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error)
 	m := &measurement{
 		watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times"),
 	}
-	// The message of the shell goes into the file. The program's standard error is not redirected.
+	// The shell writes its message into the file. The program's standard error is not redirected.
 	text := "TIMEFORMAT=\"$PWD %R %U %S\"\n{ time \"$@\" 2>&3; } 3>&2 2>>" + shellescape.Quote(m.times) + "\n"
 	if err := os.WriteFile(m.script, []byte(text), 0o600); err != nil {
 		return nil, nil, err

@@ -53,7 +53,7 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(filepath.Join(c.Out, name, "in the way"), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(c.Out, name, "blocker"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		began := begin(c)
@@ -73,7 +73,7 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 		return func(c *choice) error {
 			folder := filepath.Join(c.Out, name)
 			return errors.Join(
-				os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555),
+				os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "blocker"), 0o755), os.Chmod(folder, 0o555),
 			)
 		}
 	}
@@ -167,7 +167,7 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
 		if err := errors.Join(
-			os.MkdirAll(filepath.Join(dir, name, "in the way"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555),
+			os.MkdirAll(filepath.Join(dir, name, "blocker"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555),
 		); err != nil {
 			t.Fatal(err)
 		}

@@ -32,8 +32,8 @@ func reportCommand() *cobra.Command {
 		Short: "Show the last report of a lab again, or write it in another form", Args: exactlyOneLab,
 		Long: "report shows the last report of a lab again, or writes it in the form that another program reads. " +
 			"If the last run was\n" +
-			"interrupted, it shows the report of the last one that came to an end; other programs get none of that.\n" +
-			"Whatever the verdict was, the exit code is 0 if it could be written. " +
+			"interrupted, it shows the report of the last run that was not. Other programs never get that report.\n" +
+			"The exit code is 0 if the report was written, whatever its verdict. " +
 			"For classroom50, the environment says whose\n" +
 			"submission it is: see docs/guides/classrooms.md.",
 		Example: "  lab report 2\n  lab report 2 --format html -o report.html\n" +

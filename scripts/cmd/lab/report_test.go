@@ -33,7 +33,7 @@ func reported(t *testing.T) string {
 	return root
 }
 
-// Each format goes to standard output, for a pipe, or into a file, and is the same in both.
+// Each format is written to standard output, for a pipe, or into a file, with the same content.
 func TestReportInEveryForm(t *testing.T) {
 	root := reported(t)
 	for name, value := range map[string]string{

@@ -65,7 +65,7 @@ type running struct {
 	runs   string
 }
 
-// runOperator starts `lab run`, and waits until it prints where the playground is. said is its output up to that line.
+// runOperator starts `lab run`, and waits until it prints where the playground is. out is its output up to that line.
 func runOperator(t *testing.T, root string, args ...string) (r *running, out string) {
 	t.Helper()
 	c, runs := command(t, root, append([]string{"run"}, args...)...)

@@ -91,7 +91,7 @@ To see it again: lab torture 3 --seed 4711
 		{
 			"it crashes",
 			grade.Trials{Run: run(report.Crashed, "it ended by itself"), Failure: &grade.Failure{
-				Schedule: kill, Expected: "the operator goes on",
+				Schedule: kill, Expected: "the operator continues",
 				Observed: "it ended by itself", Evidence: []string{"panic: closed", "main.go:7"},
 			}},
 			7,
@@ -100,7 +100,7 @@ It fails under this schedule, the shortest that was found:
 
     kill-before write 3
 
-  expected  the operator goes on
+  expected  the operator continues
   observed  it ended by itself
             panic: closed
             main.go:7

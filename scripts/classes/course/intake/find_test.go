@@ -24,7 +24,7 @@ func TestFind(t *testing.T) {
 		want string
 	}{
 		{"the module itself", labFiles("", path2), "."},
-		{"a module whose name says nothing", labFiles("", mine), "."},
+		{"a module whose name identifies no lab", labFiles("", mine), "."},
 		{"in a folder", labFiles("my-work/", mine), "my-work"},
 		{"in a folder of GitHub's ZIP", labFiles("operator-main/", mine), "operator-main"},
 		{"a module of tools beside it", join(labFiles("", mine), files{"tools/go.mod": "module tools\n"}), "."},
@@ -55,14 +55,14 @@ func TestFind(t *testing.T) {
 		{"numbers of two digits", join(labFiles("12/", mine), labFiles("02/", mine)), "02"},
 		{"named by their module paths", join(labFiles("a/", path1), labFiles("b/", path2)), "b"},
 		{
-			"the folder counts more than a module path that nobody changed",
+			"the folder takes precedence over an unchanged module path",
 			join(labFiles("01-icecream/", path1), labFiles("02-reconciler/", path1)), "02-reconciler",
 		},
 		{"by API group", join(labFiles("a/", mine), files{"b/go.mod": "module b\n", "b/main.go": "package b\n"}), "a"},
 		{"the only one, without the API group", files{"a/go.mod": "module a\n"}, "a"},
 		{"a module in a folder of its lab", labFiles("02-reconciler/project/", mine), "02-reconciler/project"},
 		{
-			"what is in vendor and testdata is none",
+			"modules in vendor and testdata are ignored",
 			join(labFiles("a/", mine), labFiles("vendor/x/", mine), labFiles("testdata/y/", mine), labFiles(".cache/z/", mine)),
 			"a",
 		},

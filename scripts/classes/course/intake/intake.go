@@ -74,7 +74,7 @@ type Submission struct {
 	// Digest is a SHA-256 over the names and contents of the module's files, except files that are not the student's work,
 	// such as .git and bin. The same work has the same digest.
 	Digest string
-	// Problem is a sentence that says why the submission can't be graded. It is empty if it can.
+	// Problem is a sentence that explains why the submission can't be graded. It is empty if it can.
 	Problem string
 }
 

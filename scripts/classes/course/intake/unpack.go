@@ -92,7 +92,7 @@ func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits
 	case len(begin) > 262 && string(begin[257:262]) == "ustar":
 		err = u.tar(io.NewSectionReader(from, 0, size))
 	default:
-		return problemf("it is not a zip, tar or tar.gz archive, whatever its name says: hand in a .zip or a .tar.gz")
+		return problemf("it is not a zip, tar or tar.gz archive, despite its name: hand in a .zip or a .tar.gz")
 	}
 	if err != nil {
 		return damaged(err)

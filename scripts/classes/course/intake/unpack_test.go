@@ -150,7 +150,7 @@ func TestHostileArchives(t *testing.T) {
 			"zeros in the archive has more than 2 MB",
 		},
 		{
-			"a tar bomb of what is not kept",
+			"a tar bomb of files that are not kept",
 			zipped(t, tarOf(t, files{".git/a": strings.Repeat(zeros, 3)}, reg(".git/a", int64(3*len(zeros))))),
 			"more than 8 MB are in the archive",
 		},
@@ -177,7 +177,7 @@ func TestHostileArchives(t *testing.T) {
 		{".. in a tar", tarOf(t, nil, reg("../x", 0)), "a name in the archive points outside it"},
 		{"a backslash", zipOf(t, named1(`a\..\..\x`, "")), "a name in the archive has a backslash"},
 		{"NUL", zipOf(t, named1("a\x00b", "")), "a name in the archive has a control character"},
-		{"what steers a terminal", zipOf(t, named1("a\x1b[2Jb", "")), "a name in the archive has a control character"},
+		{"a terminal's control sequence", zipOf(t, named1("a\x1b[2Jb", "")), "a name in the archive has a control character"},
 		{"a line's end", tarOf(t, nil, reg("a\nb", 0)), "a name in the archive has a control character"},
 		{
 			"not UTF-8", tarOf(t, nil, tar.Header{Name: "a\xffb", Typeflag: tar.TypeReg, Format: tar.FormatGNU}),
@@ -348,7 +348,7 @@ func TestUnpack(t *testing.T) {
 			[]string{"x/a"},
 		},
 		{
-			"what programs leave there",
+			"files that programs leave there",
 			zipOf(t, named1("x/a", ""), named1("x/.git/config", ""), named1("__MACOSX/x/._a", ""),
 				named1("x/.DS_Store", ""), named1("x/._a", ""),
 				named1("x/bin/kube-apiserver", strings.Repeat("\x00", 3<<20)), named1("x/bin/small", ""),

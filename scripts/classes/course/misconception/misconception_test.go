@@ -207,17 +207,17 @@ func TestMatch(t *testing.T) {
 		exact  bool
 	}{
 		{"nothing failed", nil, nil, false},
-		{"the reason tells", []Failure{{"count", "is 13"}}, []string{"letters"}, true},
+		{"the reason decides", []Failure{{"count", "is 13"}}, []string{"letters"}, true},
 		{"two can't be told apart", []Failure{{"count", "is 2"}}, []string{"once", "twice"}, true},
 		{"no reason is known", []Failure{{"count", ""}}, []string{"letters", "once", "twice"}, true},
 		{"another reason", []Failure{{"count", "is unknown"}}, nil, false},
-		{"a check that nobody knows", []Failure{{"weather", "rain"}}, nil, false},
+		{"an unknown check", []Failure{{"weather", "rain"}}, nil, false},
 		{"one check is missing", []Failure{{"cherry", "none"}, {"sold", "x"}}, []string{"cherry"}, false},
 		{
 			"one check too many", []Failure{{"cherry", "none"}, {"sold", "x"}, {"count", "is 0"}, {"served", "yes"}},
 			[]string{"cherry"}, false,
 		},
-		{"said twice", []Failure{{"count", "is 13"}, {"count", "is 13"}}, []string{"letters"}, true},
+		{"a duplicate failure", []Failure{{"count", "is 13"}, {"count", "is 13"}}, []string{"letters"}, true},
 		{"nothing was done", []Failure{{"cream", "nothing"}, {"served", "nothing"}}, []string{SkeletonName}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

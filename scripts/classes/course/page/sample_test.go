@@ -36,7 +36,7 @@ func sample(tb testing.TB, students int) *Class {
 	c := &Class{
 		Title: "Operators, winter 2026", Started: time.Date(2026, 11, 29, 20, 15, 0, 0, time.UTC), Took: 7 * time.Minute,
 		Walls: "namespaces, seccomp and network; no cgroups", LectureBase: "../../",
-		Notices: []string{"The archive of `late-group.rar` could not be read, and belongs to nobody."},
+		Notices: []string{"The archive of `late-group.rar` could not be read, and belongs to no student."},
 	}
 	known := map[string][]misconception.Known{}
 	for _, name := range []string{"02-reconciler", "08-lolcow", "11-workspace"} {

@@ -88,8 +88,8 @@ func TestParseErrors(t *testing.T) {
 			[]string{"class.yaml:2: labs.2.deadline", "class.yaml:3: labs.3.deadline"},
 		},
 		{"a second document", "title: x\n---\ntitle: y\n", []string{"class.yaml:2: there is a second document"}},
-		{"a steered terminal", "title: \"\\e[2J\"\n", []string{"class.yaml:1: title: "}},
-		{"an alias of what it is in", "a: &a [*a]\n", []string{"class.yaml:1: "}},
+		{"a terminal's control sequence", "title: \"\\e[2J\"\n", []string{"class.yaml:1: title: "}},
+		{"an alias of the value that contains it", "a: &a [*a]\n", []string{"class.yaml:1: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -53,7 +53,7 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{
-			"percent of what it has", due + "late: {percent: 10}\n",
+			"percent of its points", due + "late: {percent: 10}\n",
 			[]Attempt{in(1, 80, 2)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, Penalty: 16, Final: 64},
 		},
@@ -73,7 +73,7 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Penalty: 80},
 		},
 		{
-			"being late costs nothing unless a rule says so", due,
+			"without a rule, being late costs nothing", due,
 			[]Attempt{in(1, 80, 5)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Final: 80},
 		},
@@ -118,7 +118,7 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 2, Points: 90, Max: 100, Late: 1, GraceUsed: 1, Final: 90},
 		},
 		{
-			"the first one of two that are as good", due, []Attempt{in(2, 80, 0), in(1, 80, 0)},
+			"the first of two equally good attempts", due, []Attempt{in(2, 80, 0), in(1, 80, 0)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{
@@ -164,7 +164,7 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 1, Points: 80, Max: 100, Manual: -500},
 		},
 		{
-			"points for what was shown in person", due + "students: {ada: {labs: {2: {points: 40}}}}\n",
+			"points for work that was shown in person", due + "students: {ada: {labs: {2: {points: 40}}}}\n",
 			nil,
 			Mark{Max: 100, Manual: 40, Final: 40, Missing: true},
 		},

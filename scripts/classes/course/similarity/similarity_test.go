@@ -148,10 +148,10 @@ func TestNoFalsePositives(t *testing.T) {
 		o    Options
 	}{
 		{"one alone", []Document{ada}, small},
-		{"nobody", nil, small},
-		{"what the solution has", []Document{ada, bob}, Options{Evidence: 4, Known: []Document{document1("solution", shop)}}},
+		{"no submissions", nil, small},
+		{"code of the solution", []Document{ada, bob}, Options{Evidence: 4, Known: []Document{document1("solution", shop)}}},
 		{
-			"what the solution has, renamed",
+			"code of the solution, renamed",
 			[]Document{ada, bob},
 			Options{Evidence: 4, Known: []Document{document1("solution", strings.ReplaceAll(shop, "taken", "sold"))}},
 		},
@@ -166,7 +166,7 @@ func TestNoFalsePositives(t *testing.T) {
 				{Name: "bob", Files: map[string][]byte{"a.md": []byte(shop)}},
 			}, small,
 		},
-		{"what most have", slices.Collect(func(yield func(Document) bool) {
+		{"code that most have", slices.Collect(func(yield func(Document) bool) {
 			for i := range 10 {
 				if !yield(document1(fmt.Sprint("student ", i), shop)) {
 					return

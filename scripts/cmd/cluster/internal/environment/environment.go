@@ -52,7 +52,7 @@ func (e *Environment) Lock(ctx context.Context) (unlock func(), err error) {
 // Build ensures that the store has the images. Each image that it builds gets a line with its time and size.
 func (e *Environment) Build(ctx context.Context, wanted []images.Image, report func(string)) ([]images.Built, error) {
 	e.Store.Made = func(what string, took time.Duration, bytes int64) {
-		e.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
+		e.Steps.Note(fmt.Sprintf("built %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
 	}
 	return e.Store.Ensure(ctx, wanted, reporting(report))
 }
