@@ -103,7 +103,9 @@ func startPrepared(ctx context.Context, program *multicall.Program, options star
 
 // start starts a cluster in the scope's folder, and returns when its server is ready. The folder may hold the keys and
 // the data of an earlier cluster.
-func start(ctx context.Context, program *multicall.Program, scope *process.Scope, options startOptions) (*Cluster, error) {
+func start(
+	ctx context.Context, program *multicall.Program, scope *process.Scope, options startOptions,
+) (*Cluster, error) {
 	c := newCluster(program, scope)
 	c.hasNode = options.node != nil
 	if err := c.startServer(ctx, program, options); err != nil {
@@ -123,9 +125,14 @@ func start(ctx context.Context, program *multicall.Program, scope *process.Scope
 // newCluster returns a cluster in the scope's folder that is not started yet.
 func newCluster(program *multicall.Program, scope *process.Scope) *Cluster {
 	return &Cluster{
-		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
-		Egress: filepath.Join(scope.Dir, egressSocket), Version: program.Version, scope: scope,
-		end: func() {}, working: make(chan struct{}),
+		Dir:        scope.Dir,
+		Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig),
+		AuditLog:   filepath.Join(scope.Dir, "audit.log"),
+		Egress:     filepath.Join(scope.Dir, egressSocket),
+		Version:    program.Version,
+		scope:      scope,
+		end:        func() {},
+		working:    make(chan struct{}),
 	}
 }
 

@@ -40,9 +40,13 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	return namespace.Name
 }
 
-func newConfigMap(t *testing.T, client kubernetes.Interface, namespace string, meta metav1.ObjectMeta) *corev1.ConfigMap {
+func newConfigMap(
+	t *testing.T, client kubernetes.Interface, namespace string, meta metav1.ObjectMeta,
+) *corev1.ConfigMap {
 	t.Helper()
-	configMap, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	configMap, err := client.CoreV1().ConfigMaps(namespace).Create(
+		t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +61,14 @@ func TestStartedClusterHasDefaultObjects(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(
+		t.Context(), "default", metav1.GetOptions{},
+	); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil {
+	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(
+		t.Context(), "kubernetes", metav1.GetOptions{},
+	); err != nil {
 		t.Error(err)
 	}
 }
@@ -142,7 +150,8 @@ func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if server.GitVersion != program.Version || server.Major != "1" || server.Minor != "36" {
-		t.Errorf("server version %s (%s, %s), want %s (1, 36)", server.GitVersion, server.Major, server.Minor, program.Version)
+		t.Errorf("server version %s (%s, %s), want %s (1, 36)",
+			server.GitVersion, server.Major, server.Minor, program.Version)
 	}
 	kubectl := exec.Command(program.Path, "kubectl", "version", "--output=json")
 	kubectl.Env = []string{"KUBECONFIG=" + cluster.Kubeconfig, "HOME=" + t.TempDir()}
@@ -316,7 +325,9 @@ func TestAuditLogIsWrittenBeforeTheResponse(t *testing.T) {
 		creating.Go(func() {
 			for i := range each {
 				configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d-%d", namespace, worker, i)}}
-				if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), configMap, metav1.CreateOptions{}); err != nil {
+				if _, err := client.CoreV1().ConfigMaps(namespace).Create(
+					t.Context(), configMap, metav1.CreateOptions{},
+				); err != nil {
 					t.Error(err)
 					return
 				}
@@ -341,7 +352,8 @@ func TestAuditLogIsWrittenBeforeTheResponse(t *testing.T) {
 		for i := range each {
 			at := bytes.Index(content, fmt.Appendf(nil, `"name":"%s-%d-%d"`, namespace, worker, i))
 			if at < 0 || int64(at) > sizes[worker][i] {
-				t.Errorf("request %d of worker %d is at offset %d of the log, which had %d bytes when it was answered", i, worker, at, sizes[worker][i])
+				t.Errorf("request %d of worker %d is at offset %d of the log, which had %d bytes when it was answered",
+					i, worker, at, sizes[worker][i])
 			}
 		}
 	}
@@ -357,7 +369,8 @@ func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 		"names": {"plural": "auditeds", "kind": "Audited"}, "versions": [{"name": "v1", "served": true, "storage": true,
 		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
 	post := func(path, body string) error {
-		return raw.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+		return raw.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).
+			Do(t.Context()).Error()
 	}
 	if err := post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); err != nil {
 		t.Fatal(err)
@@ -379,7 +392,8 @@ func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 		t.Fatal("the audit log lacks the creation of an object of the course's group")
 	}
 	if created := events[i]; !bytes.Contains(created.RequestObject, []byte("green")) ||
-		!bytes.Contains(created.ResponseObject, []byte("green")) || bytes.Contains(created.ResponseObject, []byte("managedFields")) {
+		!bytes.Contains(created.ResponseObject, []byte("green")) ||
+		bytes.Contains(created.ResponseObject, []byte("managedFields")) {
 		t.Errorf("logged request %s and response %s of the creation", created.RequestObject, created.ResponseObject)
 	}
 	if listed, ok := findEvent(events, "list", "auditeds", ""); !ok || listed.ResponseObject != nil {
@@ -391,7 +405,8 @@ func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 			t.Errorf("the audit log contains the request of %s for %s, want it left out", event.User.Username, event.RequestURI)
 		}
 		if event.ObjectRef.APIGroup != "demo.lva.io" && event.RequestObject != nil {
-			t.Errorf("the audit log contains the content of %s %s, want metadata only", event.ObjectRef.Resource, event.ObjectRef.Name)
+			t.Errorf("the audit log contains the content of %s %s, want metadata only",
+				event.ObjectRef.Resource, event.ObjectRef.Name)
 		}
 	}
 }

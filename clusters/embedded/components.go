@@ -66,7 +66,8 @@ func apiServer(port int, durable bool) component {
 		// The server also advertises the address that it listens on. By default it uses the address of the default route, and
 		// exits on a machine that has none. No client uses the advertised address: no endpoints are created (see below), and
 		// kubeconfigs contain an address.
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--anonymous-auth=false", "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",

@@ -60,7 +60,8 @@ func serveWebhook(t *testing.T, host string) *webhook {
 		}
 		hook.asked.Add(1)
 		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Result: &metav1.Status{Message: fmt.Sprintf("no %s, says %s", review.Request.Name, r.TLS.ServerName)},
+			UID:    review.Request.UID,
+			Result: &metav1.Status{Message: fmt.Sprintf("no %s, says %s", review.Request.Name, r.TLS.ServerName)},
 		}
 		_ = json.NewEncoder(w).Encode(review)
 	}))
@@ -81,12 +82,17 @@ type registration struct {
 
 // register creates a namespace and a webhook configuration. The webhook behind a Service decides on the ConfigMaps of
 // the namespace.
-func register(t *testing.T, client kubernetes.Interface, caBundle []byte, policy admissionregistrationv1.FailurePolicyType) registration {
+func register(
+	t *testing.T, client kubernetes.Interface, caBundle []byte, policy admissionregistrationv1.FailurePolicyType,
+) registration {
 	t.Helper()
 	namespace := newNamespace(t, client)
 	service, err := client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "webhook"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "webhook"}, Ports: []corev1.ServicePort{{Port: 443}}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "webhook"},
+			Ports:    []corev1.ServicePort{{Port: 443}},
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,21 +102,31 @@ func register(t *testing.T, client kubernetes.Interface, caBundle []byte, policy
 	if _, err := configurations.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "configmaps." + namespace + ".io", SideEffects: &none, FailurePolicy: &policy, AdmissionReviewVersions: []string{"v1"},
+			Name:                    "configmaps." + namespace + ".io",
+			SideEffects:             &none,
+			FailurePolicy:           &policy,
+			AdmissionReviewVersions: []string{"v1"},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				CABundle: caBundle, Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "webhook"},
 			},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups:   []string{""},
+					APIVersions: []string{"v1"},
+					Resources:   []string{"configmaps"},
+				},
 			}},
 		}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the namespace is deleted with its cluster, but without the Service each create in it would be refused
-		_ = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), namespace, metav1.DeleteOptions{})
+	// The namespace is deleted with its cluster, but without the Service each create in it would be refused.
+	t.Cleanup(func() {
+		_ = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(
+			t.Context(), namespace, metav1.DeleteOptions{},
+		)
 	})
 	return registration{client: client, namespace: namespace, service: net.JoinHostPort(service.Spec.ClusterIP, "443")}
 }
@@ -118,8 +134,10 @@ func register(t *testing.T, client kubernetes.Interface, caBundle []byte, policy
 // create creates a ConfigMap in a dry run.
 func (r registration) create(t *testing.T) error {
 	t.Helper()
-	_, err := r.client.CoreV1().ConfigMaps(r.namespace).Create(t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sundae"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := r.client.CoreV1().ConfigMaps(r.namespace).Create(
+		t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sundae"}},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}},
+	)
 	return err
 }
 
@@ -147,7 +165,8 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	host := func(r registration) string { return "webhook." + r.namespace + ".svc" }
 	hook := serveWebhook(t, host(probe))
 	fails := register(t, client, hook.authority.PEM, refused)
-	fails.await(t, `failed calling webhook "configmaps.`+fails.namespace+`.io": failed to call webhook: Post "https://`+host(fails)+`:443/`)
+	fails.await(t, `failed calling webhook "configmaps.`+fails.namespace+`.io": `+
+		`failed to call webhook: Post "https://`+host(fails)+`:443/`)
 	fails.await(t, "dial unix egress.sock: connect: no such file or directory") // there is no listener
 	ignores := register(t, client, hook.authority.PEM, ignored)
 	ignores.await(t, "")

@@ -55,7 +55,10 @@ func (c client) kubeconfig(ca *certificates.Authority, host string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key})
+	return Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{
+		ClientCertificateData: pair.Certificate,
+		ClientKeyData:         pair.Key,
+	})
 }
 
 // clients are the users who have a kubeconfig: file name, user, group.

@@ -43,7 +43,9 @@ func init() {
 		playground := &Playground{Dir: os.Getenv(dirVariable)}
 		disk := filepath.Join(playground.Dir, "node", "var")
 		if err := errors.Join(
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), os.MkdirAll(disk, 0o700), unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			os.MkdirAll(disk, 0o700),
+			unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"),
 		); err != nil {
 			return err
 		}
@@ -71,7 +73,9 @@ func guestParts(t *testing.T) NodeParts {
 		t.Fatal(err)
 	}
 	guest := gobuild.Target{
-		Package: "./node/nodetest/guest", Module: filepath.Join(root, "clusters"), Output: filepath.Join(root, ".cache", "node", "guest"),
+		Package: "./node/nodetest/guest",
+		Module:  filepath.Join(root, "clusters"),
+		Output:  filepath.Join(root, ".cache", "node", "guest"),
 	}
 	if err := guest.Ensure(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -121,7 +125,9 @@ func (g *guests) createPod(t *testing.T, name string, args []string, change ...f
 	for _, f := range change {
 		f(pod)
 	}
-	if _, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Create(
+		t.Context(), pod, metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -190,8 +196,14 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	g := startGuests(t)
 	t.Run("all at once", func(t *testing.T) {
 		for name, behave := range map[string]func(t *testing.T, name string){
-			"ignores-sigterm": g.ignoresSIGTERM, "spawns-processes": g.spawnsProcesses, "leaves-zombies": g.leavesZombies, "exits": g.exits,
-			"floods-log": g.floodsLog, "fills-memory": g.fillsMemory, "fills-disk": g.fillsDisk, "waits-for-image": g.waitsForImage,
+			"ignores-sigterm":  g.ignoresSIGTERM,
+			"spawns-processes": g.spawnsProcesses,
+			"leaves-zombies":   g.leavesZombies,
+			"exits":            g.exits,
+			"floods-log":       g.floodsLog,
+			"fills-memory":     g.fillsMemory,
+			"fills-disk":       g.fillsDisk,
+			"waits-for-image":  g.waitsForImage,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -202,7 +214,9 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	t.Run("taken port", g.takenPort)
 	for pid, name := range inside(t, g.PIDs()["node"]) {
 		if name == "manager" {
-			eventually(t, fmt.Sprintf("process %d of a deleted guest has ended", pid), func() (bool, error) { return !runs(pid), nil })
+			eventually(t, fmt.Sprintf("process %d of a deleted guest has ended", pid), func() (bool, error) {
+				return !runs(pid), nil
+			})
 		}
 	}
 }
@@ -244,13 +258,16 @@ func (g *guests) leavesZombies(t *testing.T, name string) {
 
 func (g *guests) exits(t *testing.T, name string) {
 	t.Helper()
-	g.createPod(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
+	g.createPod(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) {
+		pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	})
 	pod := g.await(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
 		s := pod.Status.ContainerStatuses
 		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" &&
 			s[0].LastTerminationState.Terminated != nil
 	})
-	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
+	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 ||
+		ended.Reason != "Error" {
 		t.Errorf("termination state = %+v, want exit code 3 and reason Error", ended)
 	}
 	g.remove(t, name)
@@ -290,9 +307,12 @@ func sizeOf(pattern string) (size int64) {
 func (g *guests) fillsMemory(t *testing.T, name string) {
 	t.Helper()
 	g.createPod(t, name, []string{"fill", "/volume/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("4Mi")),
-		}}}}
+		pod.Spec.Volumes = []corev1.Volume{{
+			Name: "volume",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+				Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("4Mi")),
+			}},
+		}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
 	g.await(t, name, "fails", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
@@ -303,7 +323,9 @@ func (g *guests) fillsMemory(t *testing.T, name string) {
 func (g *guests) fillsDisk(t *testing.T, name string) {
 	t.Helper()
 	g.createPod(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
-		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("4Mi")}
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+			corev1.ResourceEphemeralStorage: resource.MustParse("4Mi"),
+		}
 	})
 	pod := g.await(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
 	if pod.Status.Phase != corev1.PodFailed || !strings.Contains(pod.Status.Message, "exceeds") {
@@ -315,11 +337,14 @@ func (g *guests) fillsDisk(t *testing.T, name string) {
 func (g *guests) waitsForImage(t *testing.T, name string) {
 	t.Helper()
 	g.createPod(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
-	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 || events[0].Count < 2 {
+	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 ||
+		events[0].Count < 2 {
 		t.Errorf("got Events %+v, want one Event that is updated repeatedly", events)
 	}
 	g.events(t, name, "Failed", "slow.go:1: no such word")
-	if output, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(output, "5 of 9 packages compiled") {
+	if output, _ := kubectl(
+		t, g.program, g.Kubeconfig, "describe", "pod", name,
+	); !strings.Contains(output, "5 of 9 packages compiled") {
 		t.Errorf("the output of kubectl describe lacks the progress of the build:\n%s", output)
 	}
 	g.remove(t, name)
@@ -337,7 +362,8 @@ func (g *guests) takenPort(t *testing.T) {
 	g.createPod(t, name, []string{"serve", ":8080"}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: int32(address.Port)}}
 	})
-	g.events(t, name, "PortUnavailable", fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is in use by another program", address.Port))
+	g.events(t, name, "PortUnavailable",
+		fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is in use by another program", address.Port))
 	taken.Close()
 	welcome := func() (bool, error) {
 		connection, err := net.Dial("tcp4", address.String())
@@ -373,7 +399,11 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 		t.Skip("only root can give the node a small disk")
 	}
 	parts, program, home := guestParts(t), controlPlane(t), t.TempDir()
-	for name, file := range map[string]string{"init": parts.Programs.Init, "agent": parts.Programs.Agent, "images": parts.Images} {
+	for name, file := range map[string]string{
+		"init":   parts.Programs.Init,
+		"agent":  parts.Programs.Agent,
+		"images": parts.Images,
+	} {
 		if err := os.Symlink(file, filepath.Join(home, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +427,10 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	g.createPod(t, "bystander", []string{"serve", ":8080"})
 	before := g.await(t, "bystander", "runs", running)
 	g.createPod(t, "in-volume", []string{"fill-disk", "/volume/file"}, func(pod *corev1.Pod) {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		pod.Spec.Volumes = []corev1.Volume{{
+			Name:         "volume",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
 	g.wantLog(t, "in-volume", "write /volume/file: no space left on device")
@@ -409,7 +442,8 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	g.awaitEviction(t, "in-layer")
 
 	after := g.await(t, "bystander", "runs", running)
-	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
+	if now, then := after.Status.ContainerStatuses[0],
+		before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
 		t.Errorf("the container of the other Pod was replaced: got %+v, want %+v", now, then)
 	}
 	if now := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet"); now != kubelet {
@@ -432,7 +466,8 @@ func (g *guests) awaitEviction(t *testing.T, name string) {
 	within(t, patience, "the node is under DiskPressure", diskPressure(corev1.ConditionTrue))
 	within(t, patience, name+" is evicted", func() (bool, error) {
 		pod, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
-		return err == nil && pod.Status.Reason == "Evicted" && strings.Contains(pod.Status.Message, "low on resource: ephemeral-storage"), err
+		return err == nil && pod.Status.Reason == "Evicted" &&
+			strings.Contains(pod.Status.Message, "low on resource: ephemeral-storage"), err
 	})
 	within(t, patience, "the node is no longer under DiskPressure", diskPressure(corev1.ConditionFalse))
 }

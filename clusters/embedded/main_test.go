@@ -39,7 +39,10 @@ const (
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
-		if err := roles[role](&multicall.Program{Path: os.Getenv(programVariable), Version: os.Getenv(versionVariable)}); err != nil {
+		if err := roles[role](&multicall.Program{
+			Path:    os.Getenv(programVariable),
+			Version: os.Getenv(versionVariable),
+		}); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
@@ -106,7 +109,9 @@ type actor struct {
 }
 
 // newActor prepares the test binary for a role, with a TMPDIR of its own.
-func newActor(t *testing.T, role, executable string, program *multicall.Program, tmp string, variables ...string) *actor {
+func newActor(
+	t *testing.T, role, executable string, program *multicall.Program, tmp string, variables ...string,
+) *actor {
 	t.Helper()
 	a := &actor{Cmd: exec.Command(executable)}
 	a.Dir = "/"

@@ -52,7 +52,9 @@ type StartupTask func(ctx context.Context, c *Cluster) error
 // StartWithNode is like Start, for callers that create Pods. It also waits until a node is Ready, and until all tasks
 // have returned. The first error of any of them stops the cluster. The error is a *node.Unavailable where there can be
 // no node.
-func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, tasks ...StartupTask) (*Cluster, error) {
+func StartWithNode(
+	ctx context.Context, program *multicall.Program, parts NodeParts, tasks ...StartupTask,
+) (*Cluster, error) {
 	c, err := StartServerWithNode(ctx, program, parts)
 	if err != nil {
 		return nil, err
@@ -100,17 +102,30 @@ const agents = "operator-labs:agents"
 func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface) error {
 	name := metav1.ObjectMeta{Name: agents}
 	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
+		{
+			APIGroups: []string{""},
+			Resources: []string{"services", "pods"},
+			Verbs:     []string{"get", "list", "watch"},
+		},
+		{
+			APIGroups: []string{"discovery.k8s.io"},
+			Resources: []string{"endpointslices"},
+			Verbs:     []string{"get", "list", "watch"},
+		},
 		// The agent records Events: on a Service or a Pod if another program has a port of the machine that it needs, and on
 		// a Pod about the progress of building its image.
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{
+			APIGroups: []string{""},
+			Resources: []string{"events"},
+			Verbs:     []string{"create", "patch"},
+		},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agents},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: agents}},
 	}
-	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("granting the node's agent its permissions: %w", err)
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil &&
@@ -180,11 +195,15 @@ const limitsCondition = "ResourceLimitsHold"
 // limitsConditionOf returns the condition for these limits. Its status is True only if all of them hold.
 func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 	c := corev1.NodeCondition{
-		Type: limitsCondition, Status: corev1.ConditionFalse, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		Type:               limitsCondition,
+		Status:             corev1.ConditionFalse,
+		LastHeartbeatTime:  metav1.Now(),
+		LastTransitionTime: metav1.Now(),
 	}
 	switch limits {
 	case node.Limits{Memory: true, CPU: true}:
-		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "ControlGroups", "memory and CPU limits of containers are enforced"
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "ControlGroups",
+			"memory and CPU limits of containers are enforced"
 	case node.Limits{Memory: true}:
 		c.Reason, c.Message = "NoCPUController",
 			"memory limits of containers are enforced; CPU limits are accepted but not enforced on this node"
@@ -192,7 +211,8 @@ func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 		c.Reason, c.Message = "NoMemoryController",
 			"CPU limits of containers are enforced; memory limits are accepted but not enforced on this node"
 	default:
-		c.Reason, c.Message = "NoControlGroups", "memory and CPU limits of containers are accepted but not enforced on this node"
+		c.Reason, c.Message = "NoControlGroups",
+			"memory and CPU limits of containers are accepted but not enforced on this node"
 	}
 	return c
 }
@@ -200,7 +220,9 @@ func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 // reportLimits writes to the node's status which limits hold, because not every machine lets us create the control
 // groups that limits need. The kubelet does not change conditions that it does not know.
 func reportLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{limitsConditionOf(limits)}}})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions": []corev1.NodeCondition{limitsConditionOf(limits)},
+	}})
 	if err != nil {
 		return err
 	}
@@ -246,7 +268,8 @@ func (c *Cluster) forgetNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	if err := client.CoreV1().Nodes().Delete(ctx, NodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.CoreV1().Nodes().Delete(ctx, NodeName, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the earlier node: %w", err)
 	}
 	return nil
@@ -257,15 +280,27 @@ func (c *Cluster) startReady(
 	ctx context.Context, client kubernetes.Interface, program *multicall.Program, options startOptions,
 ) (err error) {
 	files := map[string][]byte{}
-	for _, name := range []string{kubeletKubeconfig, agentKubeconfig, kubeletServing + ".crt", kubeletServing + ".key", "ca.crt"} {
+	for _, name := range []string{
+		kubeletKubeconfig, agentKubeconfig, kubeletServing + ".crt", kubeletServing + ".key", "ca.crt",
+	} {
 		if files[name], err = os.ReadFile(filepath.Join(c.Dir, name)); err != nil {
 			return fmt.Errorf("reading the node's keys: %w", err)
 		}
 	}
 	started, err := node.Start(ctx, node.Options{
-		Name: NodeName, Scope: c.scope, Dir: c.Dir, Keep: options.durable, Programs: options.node.Programs, ControlPlane: program.Path,
-		Env: environment(), Images: options.node.Images, API: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
-		Egress: filepath.Join(c.Dir, nodeEgress), Local: c.Egress, Runtime: c.Runtime(), Files: files,
+		Name:         NodeName,
+		Scope:        c.scope,
+		Dir:          c.Dir,
+		Keep:         options.durable,
+		Programs:     options.node.Programs,
+		ControlPlane: program.Path,
+		Env:          environment(),
+		Images:       options.node.Images,
+		API:          net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
+		Egress:       filepath.Join(c.Dir, nodeEgress),
+		Local:        c.Egress,
+		Runtime:      c.Runtime(),
+		Files:        files,
 	})
 	if err != nil {
 		return err

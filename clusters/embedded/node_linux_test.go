@@ -56,7 +56,8 @@ func init() {
 // partsIn returns the parts of a node in one folder.
 func partsIn(dir string) NodeParts {
 	return NodeParts{
-		Programs: node.Programs{Init: filepath.Join(dir, "init"), Agent: filepath.Join(dir, "agent")}, Images: filepath.Join(dir, "images"),
+		Programs: node.Programs{Init: filepath.Join(dir, "init"), Agent: filepath.Join(dir, "agent")},
+		Images:   filepath.Join(dir, "images"),
 	}
 }
 
@@ -91,7 +92,8 @@ func nodeParts(t *testing.T) NodeParts {
 		t.Fatal(err)
 	}
 	const variable = "OPERATOR_LABS_NAMESPACES" // CI sets it to "required"
-	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) && os.Getenv(variable) != "required" {
+	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) &&
+		os.Getenv(variable) != "required" {
 		t.Skipf("this machine can have no node, CI sets %s=required: %v", variable, err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -108,7 +110,8 @@ func runWeb(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod 
 			Name: "web", Image: probeImage,
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
 			ReadinessProbe: &corev1.Probe{
-				PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
+				PeriodSeconds: 1,
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
 			},
 		}}},
 	}
@@ -131,7 +134,9 @@ func runWeb(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod 
 // kubectl runs the program's kubectl as the cluster's administrator.
 func kubectl(t *testing.T, program *multicall.Program, kubeconfig string, args ...string) (output string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program.Path, append([]string{"kubectl", "--kubeconfig", kubeconfig}, args...)...)
+	cmd := exec.CommandContext(
+		t.Context(), program.Path, append([]string{"kubectl", "--kubeconfig", kubeconfig}, args...)...,
+	)
 	out, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
@@ -227,8 +232,9 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	client := clientOf(t, cluster)
 	pod := runWeb(t, client, "web")
 
-	if output, code := kubectl(t, program, cluster.Kubeconfig,
-		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(output, "web answers") {
+	if output, code := kubectl(
+		t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080",
+	); code != 0 || !strings.HasPrefix(output, "web answers") {
 		t.Errorf("exec of the probe returned %q and exit code %d, want an answer and 0", output, code)
 	}
 	if output, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
@@ -279,7 +285,9 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 		t.Errorf("resizing a Pod returned exit code %d, want an error: %s", code, output)
 	}
 
-	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(
+		t.Context(), "web", metav1.DeleteOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod is gone", func() (bool, error) {
@@ -364,7 +372,10 @@ func TestKilledNodeLeavesNoProcess(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(home) })
 	executable := filepath.Join(home, "test")
 	for from, to := range map[string]string{
-		testExecutable(t): "test", program.Path: "controlplane", original.Programs.Init: "init", original.Programs.Agent: "agent",
+		testExecutable(t):       "test",
+		program.Path:            "controlplane",
+		original.Programs.Init:  "init",
+		original.Programs.Agent: "agent",
 	} {
 		copyFile(t, from, filepath.Join(home, to))
 	}
@@ -408,9 +419,11 @@ func TestLimitsCondition(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[node.Limits]string{
 		{Memory: true, CPU: true}: "True: memory and CPU limits of containers are enforced",
-		{Memory: true}:            "False: memory limits of containers are enforced; CPU limits are accepted but not enforced on this node",
-		{CPU: true}:               "False: CPU limits of containers are enforced; memory limits are accepted but not enforced on this node",
-		{}:                        "False: memory and CPU limits of containers are accepted but not enforced on this node",
+		{Memory: true}: "False: memory limits of containers are enforced; " +
+			"CPU limits are accepted but not enforced on this node",
+		{CPU: true}: "False: CPU limits of containers are enforced; " +
+			"memory limits are accepted but not enforced on this node",
+		{}: "False: memory and CPU limits of containers are accepted but not enforced on this node",
 	} {
 		if got := limitsConditionOf(limits); string(got.Status)+": "+got.Message != want {
 			t.Errorf("limitsConditionOf(%+v) = %s: %s, want %s", limits, got.Status, got.Message, want)

@@ -94,7 +94,9 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 
 // UpWithNode is like Up, but with a node where there can be one. Where there can't, Status and the scheduler's message
 // on each Pod report the reason. Once there can be one, the next UpWithNode restarts the playground with it.
-func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
+func (p *Playground) UpWithNode(
+	ctx context.Context, program *multicall.Program, parts NodeParts,
+) (started bool, err error) {
 	return p.up(ctx, program, &parts)
 }
 
@@ -192,7 +194,12 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	if state.Scope == "" {
 		return nil, ErrDown
 	}
-	status := &PlaygroundStatus{Version: state.Version, Started: state.Started, NoNode: state.NoNode, Programs: map[string]bool{}}
+	status := &PlaygroundStatus{
+		Version:  state.Version,
+		Started:  state.Started,
+		NoNode:   state.NoNode,
+		Programs: map[string]bool{},
+	}
 	for name, pid := range state.PIDs {
 		status.Programs[name] = process.Belongs(pid, state.Scope)
 	}
@@ -244,8 +251,10 @@ func (p *Playground) readState() (playgroundState, error) {
 		err = json.Unmarshal(content, &state)
 	}
 	if err != nil {
-		return state, fmt.Errorf("reading the playground's state: %w: remove %s, and kill the playground's processes if it is running",
-			err, p.Dir)
+		return state, fmt.Errorf(
+			"reading the playground's state: %w: remove %s, and kill the playground's processes if it is running",
+			err, p.Dir,
+		)
 	}
 	return state, nil
 }

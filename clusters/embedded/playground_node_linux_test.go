@@ -103,7 +103,9 @@ func wantPending(t *testing.T, client kubernetes.Interface, name, words string) 
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: probeImage}}},
 	}
-	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(
+		t.Context(), pod, metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Events of "+name+" say: "+words, func() (bool, error) {
@@ -121,8 +123,10 @@ func wantPending(t *testing.T, client kubernetes.Interface, name, words string) 
 		if err != nil {
 			return false, err
 		}
-		return pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
-			return condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && strings.HasSuffix(condition.Message, words)
-		}), nil
+		return pod.Status.Phase == corev1.PodPending &&
+			slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+				return condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
+					strings.HasSuffix(condition.Message, words)
+			}), nil
 	})
 }

@@ -206,7 +206,9 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	if err != nil || !bytes.Equal(after, kubeconfig) {
 		t.Errorf("the kubeconfig has changed, or can't be read: %v", err)
 	}
-	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(
+		t.Context(), "kept", metav1.GetOptions{},
+	); err != nil {
 		t.Errorf("getting the earlier ConfigMap: %v", err)
 	}
 

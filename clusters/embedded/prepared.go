@@ -41,7 +41,10 @@ import (
 // once for each program, and is stored beside it.
 
 // preparedHooks are the start-up hooks that a cluster with a prepared store does not wait for.
-var preparedHooks = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
+var preparedHooks = []string{
+	"poststarthook/rbac/bootstrap-roles",
+	"poststarthook/scheduling/bootstrap-system-priority-classes",
+}
 
 // dataDir is etcd's folder in the run folder. preparedPrefix is the prefix of the names of the prepared stores, which
 // are beside the program.
@@ -126,15 +129,19 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	// The API server would write a certificate authority to the store, as the one that it trusts. So this server has none,
 	// and authenticates its only client by a token.
 	token := rand.Text()
-	if err := secretFiles(c.Dir, map[string][]byte{"tokens.csv": fmt.Appendf(nil, "%s,preparation,1,system:masters\n", token)}); err != nil {
+	if err := secretFiles(c.Dir, map[string][]byte{
+		"tokens.csv": fmt.Appendf(nil, "%s,preparation,1,system:masters\n", token),
+	}); err != nil {
 		return err
 	}
 	if c.config, err = tokenConfig(c.Kubeconfig, token); err != nil {
 		return err
 	}
 	server := apiServer(c.port.Port, false)
-	server.flags = append(slices.DeleteFunc(server.flags, func(flag string) bool { return strings.HasPrefix(flag, "--client-ca-file=") }),
-		"--token-auth-file=tokens.csv")
+	server.flags = append(
+		slices.DeleteFunc(server.flags, func(flag string) bool { return strings.HasPrefix(flag, "--client-ca-file=") }),
+		"--token-auth-file=tokens.csv",
+	)
 	if err := c.launch(program, etcd(false), server); err != nil {
 		return err
 	}

@@ -62,7 +62,9 @@ func contents(t *testing.T, cluster *Cluster) map[string]string {
 					all["the port of the API server"] = strconv.FormatBool(strings.Contains(stableFields(t, object), port))
 					continue
 				}
-				all[strings.Join([]string{version.Group, resource.Name, object.GetNamespace(), object.GetName()}, " ")] = stableFields(t, object)
+				all[strings.Join(
+					[]string{version.Group, resource.Name, object.GetNamespace(), object.GetName()}, " ",
+				)] = stableFields(t, object)
 			}
 		}
 	}
@@ -142,7 +144,8 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 		}
 	}
 	if len(differ) > 0 {
-		t.Errorf("a cluster with a prepared store and one without differ in %d objects:\n%s", len(differ), strings.Join(differ, "\n"))
+		t.Errorf("a cluster with a prepared store and one without differ in %d objects:\n%s",
+			len(differ), strings.Join(differ, "\n"))
 	}
 	if all := contents(t, prepared); all["the port of the API server"] != "true" {
 		t.Error("the Service kubernetes does not have the API server's port")
@@ -188,7 +191,8 @@ func withoutControllers(t *testing.T) *multicall.Program {
 	t.Helper()
 	original := controlPlane(t)
 	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: original.Version}
-	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", original.Path)
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\n"+
+		"echo 'no memory'\nexit 1\n", original.Path)
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +251,10 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 
 func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
+	for _, err := range []error{
+		&os.PathError{Op: "open", Err: os.ErrPermission},
+		fmt.Errorf("copying: %w", os.ErrPermission),
+	} {
 		if got := ignoreUnwritable(err); got != nil {
 			t.Errorf("ignoreUnwritable(%v) = %v, want nil", err, got)
 		}
@@ -260,7 +267,12 @@ func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 func TestUsedOfKeepsSegmentEnd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ used, size, want int }{
-		{0, 64 << 10, 4096}, {1, 64 << 10, 4096}, {4095, 64 << 10, 4096}, {4096, 64 << 10, 8192}, {64 << 10, 64 << 10, 64 << 10}, {10, 100, 100},
+		{0, 64 << 10, 4096},
+		{1, 64 << 10, 4096},
+		{4095, 64 << 10, 4096},
+		{4096, 64 << 10, 8192},
+		{64 << 10, 64 << 10, 64 << 10},
+		{10, 100, 100},
 	} {
 		segment := append(bytes.Repeat([]byte{1}, test.used), make([]byte, test.size-test.used)...)
 		if got := usedOf(segment); got != test.want {
