@@ -26,8 +26,11 @@ func TestMain(m *testing.M) { nodetest.Inside(m) }
 func shell(t *testing.T, script string) container.Spec {
 	t.Helper()
 	return container.Spec{
-		Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + container.Path}, Root: container.Root{Dir: t.TempDir()},
-		Mounts: nodetest.MachinePrograms(), Capabilities: container.Unprivileged,
+		Args:         []string{"/bin/sh", "-c", script},
+		Env:          []string{"PATH=" + container.Path},
+		Root:         container.Root{Dir: t.TempDir()},
+		Mounts:       nodetest.MachinePrograms(),
+		Capabilities: container.Unprivileged,
 	}
 }
 
@@ -188,7 +191,8 @@ func TestCapabilitiesAreAddedAndDropped(t *testing.T) {
 			}
 		}
 	}
-	if _, err := container.WithCapabilities(nil, []string{"FLY"}, nil); err == nil || !strings.Contains(err.Error(), `"FLY"`) {
+	if _, err := container.WithCapabilities(nil, []string{"FLY"}, nil); err == nil ||
+		!strings.Contains(err.Error(), `"FLY"`) {
 		t.Errorf("WithCapabilities() error for an unknown capability = %v", err)
 	}
 }
@@ -218,9 +222,11 @@ func TestVolumeMounts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(volume, "file"), []byte("content"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	spec := shell(t, `cat /deep/down/file; echo new > /deep/down/new; (echo x > /fixed/x) 2>/dev/null || echo refused; cat /one`)
+	spec := shell(t,
+		`cat /deep/down/file; echo new > /deep/down/new; (echo x > /fixed/x) 2>/dev/null || echo refused; cat /one`)
 	spec.Mounts = append(spec.Mounts,
-		container.Mount{Source: volume, Target: "/deep/down"}, container.Mount{Source: volume, Target: "/fixed", ReadOnly: true},
+		container.Mount{Source: volume, Target: "/deep/down"},
+		container.Mount{Source: volume, Target: "/fixed", ReadOnly: true},
 		container.Mount{Source: filepath.Join(volume, "file"), Target: "/one"})
 	wantOutput(t, spec, "contentrefused\ncontent")
 	if content, err := os.ReadFile(filepath.Join(volume, "new")); err != nil || string(content) != "new\n" {
@@ -230,7 +236,11 @@ func TestVolumeMounts(t *testing.T) {
 
 func TestSymlinkInImageStaysInside(t *testing.T) {
 	outside, volume := t.TempDir(), t.TempDir()
-	for name, link := range map[string]string{"absolute": outside, "relative": "../../../../../.." + outside, "dangling": outside + "/new"} {
+	for name, link := range map[string]string{
+		"absolute": outside,
+		"relative": "../../../../../.." + outside,
+		"dangling": outside + "/new",
+	} {
 		spec := shell(t, "ls -d /"+name+"/volume")
 		if err := os.Symlink(link, filepath.Join(spec.Root.Dir, name)); err != nil {
 			t.Fatal(err)
@@ -244,8 +254,10 @@ func TestSymlinkInImageStaysInside(t *testing.T) {
 }
 
 func TestMaskedAndReadOnlyPaths(t *testing.T) {
-	spec := shell(t, `cat /proc/version; ls /proc/scsi /proc/fs; (echo 1 > /proc/sys/kernel/hostname) 2>/dev/null || echo refused`)
-	spec.Masked, spec.ReadOnly = []string{"/proc/version", "/proc/fs", "/proc/scsi", "/proc/nosuch"}, []string{"/proc/sys", "/proc/none"}
+	spec := shell(t,
+		`cat /proc/version; ls /proc/scsi /proc/fs; (echo 1 > /proc/sys/kernel/hostname) 2>/dev/null || echo refused`)
+	spec.Masked, spec.ReadOnly = []string{"/proc/version", "/proc/fs", "/proc/scsi", "/proc/nosuch"},
+		[]string{"/proc/sys", "/proc/none"}
 	got := run(t, spec, container.Joined{})
 	if strings.Contains(got.out, "Linux") || !strings.HasSuffix(got.out, "refused") {
 		t.Errorf("got output %q, want it to end with \"refused\", without \"Linux\"", got.out)
@@ -267,7 +279,12 @@ func TestLayersAreStacked(t *testing.T) {
 		}
 	}
 	writable := t.TempDir()
-	root := container.Root{Dir: writable + "/root", Layers: []string{lower, upper}, Upper: writable + "/upper", Work: writable + "/work"}
+	root := container.Root{
+		Dir:    writable + "/root",
+		Layers: []string{lower, upper},
+		Upper:  writable + "/upper",
+		Work:   writable + "/work",
+	}
 	for _, dir := range []string{root.Dir, root.Upper, root.Work} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -298,7 +315,11 @@ func TestImageVolumeSubPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"inside": "deep/part", "out": "../../../../../../../" + outside, "away": outside} {
+	for name, to := range map[string]string{
+		"inside": "deep/part",
+		"out":    "../../../../../../../" + outside,
+		"away":   outside,
+	} {
 		if err := os.Symlink(to, filepath.Join(upper, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +330,8 @@ func TestImageVolumeSubPath(t *testing.T) {
 			low = ""
 		}
 		mounted := func(sub string) result {
-			spec := shell(t, `cat /volume/a /volume/b /volume 2>/dev/null; echo x > /volume/x || echo x > /volume || echo; ls / | grep deep`)
+			spec := shell(t,
+				`cat /volume/a /volume/b /volume 2>/dev/null; echo x > /volume/x || echo x > /volume || echo; ls / | grep deep`)
 			spec.Mounts = append(spec.Mounts, container.Mount{Source: layers, Image: true, SubPath: sub, Target: "/volume"})
 			return run(t, spec, container.Joined{})
 		}
@@ -325,8 +347,10 @@ func TestImageVolumeSubPath(t *testing.T) {
 		"away": "points outside the image", "/etc": "points outside the image", "nosuch": "no such file",
 	} {
 		spec := shell(t, "true")
-		spec.Mounts = append(spec.Mounts, container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})
-		if _, err := container.Start(spec, container.Joined{}, container.Streams{}); err == nil || !strings.Contains(err.Error(), want) {
+		spec.Mounts = append(spec.Mounts,
+			container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})
+		if _, err := container.Start(spec, container.Joined{}, container.Streams{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("Start() with the part %q: error = %v, want one with %q", sub, err, want)
 		}
 	}

@@ -109,7 +109,9 @@ func bindReadOnly(source, target string) error {
 // system mounts /proc, /sys and /dev.
 func (t tree) system(s *Spec) error {
 	if s.NodeProcesses {
-		if err := t.at("/proc", folder, func(p string) error { return unix.Mount("/proc", p, "", unix.MS_BIND|unix.MS_REC, "") }); err != nil {
+		if err := t.at("/proc", folder, func(p string) error {
+			return unix.Mount("/proc", p, "", unix.MS_BIND|unix.MS_REC, "")
+		}); err != nil {
 			return fmt.Errorf("mounting /proc: %w", err)
 		}
 	} else if err := t.at("/proc", folder, func(p string) error {
@@ -154,7 +156,9 @@ func (t tree) devices(dev string, s *Spec) error {
 		return nil
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		if err := in(name, file, func(p string) error { return unix.Mount("/dev/"+name, p, "", unix.MS_BIND, "") }); err != nil {
+		if err := in(name, file, func(p string) error {
+			return unix.Mount("/dev/"+name, p, "", unix.MS_BIND, "")
+		}); err != nil {
 			return err
 		}
 	}
@@ -173,7 +177,9 @@ func (t tree) devices(dev string, s *Spec) error {
 	})
 	if s.Terminal {
 		if terminal, err := os.Readlink("/proc/self/fd/0"); err == nil {
-			if err := in("console", file, func(p string) error { return unix.Mount(terminal, p, "", unix.MS_BIND, "") }); err != nil {
+			if err := in("console", file, func(p string) error {
+				return unix.Mount(terminal, p, "", unix.MS_BIND, "")
+			}); err != nil {
 				return err
 			}
 		}
@@ -206,7 +212,9 @@ func (t tree) volume(m Mount) error {
 	if !info.IsDir() {
 		want = file
 	}
-	if err := t.at(m.Target, want, func(p string) error { return unix.Mount(m.Source, p, "", unix.MS_BIND|unix.MS_REC, "") }); err != nil {
+	if err := t.at(m.Target, want, func(p string) error {
+		return unix.Mount(m.Source, p, "", unix.MS_BIND|unix.MS_REC, "")
+	}); err != nil {
 		return err
 	}
 	// Open the path again, because it now leads to the new mount.

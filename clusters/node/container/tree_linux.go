@@ -51,7 +51,9 @@ func (t tree) open(name string, want wanted) (int, error) {
 		err = unix.Mkdirat(parent, path.Base(name), 0o755)
 	} else {
 		var made int
-		if made, err = unix.Openat(parent, path.Base(name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
+		if made, err = unix.Openat(
+			parent, path.Base(name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644,
+		); err == nil {
 			err = unix.Close(made)
 		}
 	}
@@ -82,7 +84,10 @@ func (t tree) follow(parent int, name string, want wanted) (int, error) {
 }
 
 func openIn(root int, name string) (int, error) {
-	return unix.Openat2(root, path.Clean("/"+name), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+	return unix.Openat2(root, path.Clean("/"+name), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT,
+	})
 }
 
 // at opens a name in the tree, and calls do with a path to it.
@@ -102,7 +107,10 @@ func (t tree) part(name string) (mount int, is wanted, err error) {
 		return -1, folder, err
 	}
 	defer unix.Close(root)
-	found, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+	found, err := unix.Openat2(root, name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH,
+	})
 	if errors.Is(err, unix.EXDEV) {
 		return -1, folder, fmt.Errorf("the subPath %q points outside the image", name)
 	}

@@ -22,7 +22,9 @@ import (
 )
 
 // CreateContainer creates a container's files. It starts nothing.
-func (s *Server) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+func (s *Server) CreateContainer(
+	_ context.Context, r *runtimeapi.CreateContainerRequest,
+) (*runtimeapi.CreateContainerResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,13 @@ func (s *Server) CreateContainer(_ context.Context, r *runtimeapi.CreateContaine
 	if err != nil {
 		return nil, imageError(r.Config.GetImage().GetImage(), err)
 	}
-	c := &containerRecord{ID: newID(), Sandbox: b.ID, Created: time.Now(), Image: image.Configuration.Digest, config: r.Config}
+	c := &containerRecord{
+		ID:      newID(),
+		Sandbox: b.ID,
+		Created: time.Now(),
+		Image:   image.Configuration.Digest,
+		config:  r.Config,
+	}
 	c.ImageEnv, c.Entrypoint, c.Cmd, c.ImageDir = image.Env, image.Entrypoint, image.Cmd, image.WorkingDir
 	if c.Stop, err = stopSignal(r.Config.GetStopSignal(), image.StopSignal); err != nil {
 		return nil, err
@@ -121,7 +129,9 @@ func stopSignal(wanted runtimeapi.Signal, image string) (int, error) {
 }
 
 // StartContainer starts the program.
-func (s *Server) StartContainer(ctx context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+func (s *Server) StartContainer(
+	ctx context.Context, r *runtimeapi.StartContainerRequest,
+) (*runtimeapi.StartContainerResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return nil, err
@@ -148,7 +158,8 @@ func (s *Server) StartContainer(ctx context.Context, r *runtimeapi.StartContaine
 func startCode(err error) int {
 	const notFound, other = 127, 128
 	var failed *container.StartError
-	if errors.As(err, &failed) && (strings.Contains(failed.Message, "not found") || strings.Contains(failed.Message, "no such file")) {
+	if errors.As(err, &failed) &&
+		(strings.Contains(failed.Message, "not found") || strings.Contains(failed.Message, "no such file")) {
 		return notFound
 	}
 	return other
@@ -216,7 +227,9 @@ func (s *Server) follow(c *containerRecord) {
 }
 
 // StopContainer asks a container to end, and kills it if it has not ended within the time.
-func (s *Server) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+func (s *Server) StopContainer(
+	ctx context.Context, r *runtimeapi.StopContainerRequest,
+) (*runtimeapi.StopContainerResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return &runtimeapi.StopContainerResponse{}, nil //nolint:nilerr // what is not there needs no stop: the CRI demands it
@@ -279,7 +292,9 @@ func (s *Server) drain(ctx context.Context, c *containerRecord) {
 }
 
 // RemoveContainer removes a container's record and its files.
-func (s *Server) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+func (s *Server) RemoveContainer(
+	ctx context.Context, r *runtimeapi.RemoveContainerRequest,
+) (*runtimeapi.RemoveContainerResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return &runtimeapi.RemoveContainerResponse{}, nil //nolint:nilerr // what is not there needs no removal: the CRI demands it
@@ -304,7 +319,9 @@ func (s *Server) remove(ctx context.Context, c *containerRecord) error {
 }
 
 // ListContainers lists all containers that the filter selects, the newest first.
-func (s *Server) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+func (s *Server) ListContainers(
+	_ context.Context, r *runtimeapi.ListContainersRequest,
+) (*runtimeapi.ListContainersResponse, error) {
 	return &runtimeapi.ListContainersResponse{Containers: s.listContainers(r.Filter)}, nil
 }
 
@@ -325,20 +342,32 @@ func (s *Server) listContainers(filter *runtimeapi.ContainerFilter) []*runtimeap
 		c.mutex.Lock()
 		state := c.state()
 		c.mutex.Unlock()
-		if filter.GetId() != "" && !strings.HasPrefix(c.ID, filter.GetId()) || filter.GetState() != nil && filter.GetState().State != state ||
-			filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.Sandbox || !matches(filter.GetLabelSelector(), c.config.Labels) {
+		if filter.GetId() != "" && !strings.HasPrefix(c.ID, filter.GetId()) ||
+			filter.GetState() != nil && filter.GetState().State != state ||
+			filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.Sandbox ||
+			!matches(filter.GetLabelSelector(), c.config.Labels) {
 			continue
 		}
 		list = append(list, &runtimeapi.Container{
-			Id: c.ID, PodSandboxId: c.Sandbox, Metadata: c.config.Metadata, Image: c.config.Image, ImageRef: c.Image, ImageId: c.Image,
-			State: state, CreatedAt: c.Created.UnixNano(), Labels: c.config.Labels, Annotations: c.config.Annotations,
+			Id:           c.ID,
+			PodSandboxId: c.Sandbox,
+			Metadata:     c.config.Metadata,
+			Image:        c.config.Image,
+			ImageRef:     c.Image,
+			ImageId:      c.Image,
+			State:        state,
+			CreatedAt:    c.Created.UnixNano(),
+			Labels:       c.config.Labels,
+			Annotations:  c.config.Annotations,
 		})
 	}
 	return list
 }
 
 // ContainerStatus returns the status of one container.
-func (s *Server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *Server) ContainerStatus(
+	_ context.Context, r *runtimeapi.ContainerStatusRequest,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return nil, err
@@ -350,11 +379,26 @@ func (s *Server) describe(c *containerRecord) *runtimeapi.ContainerStatus {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	described := &runtimeapi.ContainerStatus{
-		Id: c.ID, Metadata: c.config.Metadata, State: c.state(), CreatedAt: c.Created.UnixNano(), StartedAt: nanoseconds(c.Started),
-		FinishedAt: nanoseconds(c.Finished), ExitCode: int32(c.ExitCode), Image: nameOf(c.config.Image), ImageRef: c.Image, ImageId: c.Image,
-		Reason: c.Reason, Message: c.Message, Labels: c.config.Labels, Annotations: c.config.Annotations, Mounts: c.config.Mounts,
-		Resources: &runtimeapi.ContainerResources{Linux: c.config.GetLinux().GetResources()},
-		User:      &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: int64(c.User), Gid: int64(c.Group)}},
+		Id:          c.ID,
+		Metadata:    c.config.Metadata,
+		State:       c.state(),
+		CreatedAt:   c.Created.UnixNano(),
+		StartedAt:   nanoseconds(c.Started),
+		FinishedAt:  nanoseconds(c.Finished),
+		ExitCode:    int32(c.ExitCode),
+		Image:       nameOf(c.config.Image),
+		ImageRef:    c.Image,
+		ImageId:     c.Image,
+		Reason:      c.Reason,
+		Message:     c.Message,
+		Labels:      c.config.Labels,
+		Annotations: c.config.Annotations,
+		Mounts:      c.config.Mounts,
+		Resources:   &runtimeapi.ContainerResources{Linux: c.config.GetLinux().GetResources()},
+		User: &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{
+			Uid: int64(c.User),
+			Gid: int64(c.Group),
+		}},
 	}
 	for _, group := range c.Groups {
 		described.User.Linux.SupplementalGroups = append(described.User.Linux.SupplementalGroups, int64(group))
@@ -384,5 +428,6 @@ func (s *Server) ReopenContainerLog(ctx context.Context, r *runtimeapi.ReopenCon
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ReopenContainerLogResponse{}, s.Keeper.Reopen(ctx, c.ID, filepath.Join(b.config.LogDirectory, c.config.LogPath))
+	return &runtimeapi.ReopenContainerLogResponse{},
+		s.Keeper.Reopen(ctx, c.ID, filepath.Join(b.config.LogDirectory, c.config.LogPath))
 }

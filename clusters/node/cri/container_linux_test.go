@@ -16,13 +16,15 @@ func TestContainerLifecycle(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
-	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED || s.CreatedAt == 0 || s.StartedAt != 0 {
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED ||
+		s.CreatedAt == 0 || s.StartedAt != 0 {
 		t.Errorf("before the start, status = %v", s)
 	}
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING || s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING ||
+		s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
 		t.Errorf("while the container runs, status = %v", s)
 	}
 	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
@@ -84,9 +86,13 @@ func TestStopSignalComesFromPodOrImage(t *testing.T) {
 			c.Image, c.StopSignal = &runtimeapi.ImageSpec{Image: "test/quit:v1"}, runtimeapi.Signal_SIGUSR1
 		},
 	} {
-		id := p.start(name, `for s in TERM QUIT USR1; do trap "echo $s; exit 0" $s; done; echo ready; while true; do sleep 0.01; done`, change)
+		id := p.start(name,
+			`for s in TERM QUIT USR1; do trap "echo $s; exit 0" $s; done; echo ready; while true; do sleep 0.01; done`,
+			change)
 		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.logText(name), "ready") })
-		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 10}); err != nil {
+		if _, err := r.StopContainer(
+			t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 10},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if output := p.logText(name); !strings.HasSuffix(output, name) {
@@ -123,22 +129,38 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 		change func(*runtimeapi.ContainerConfig)
 		want   string
 	}{
-		"an image":              {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" }, "make docker-build"},
-		"an invalid image name": {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" }, "not the name of an image"},
-		"a user":                {func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" }, `no user "nosuch"`},
+		"an image": {
+			func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" },
+			"make docker-build",
+		},
+		"an invalid image name": {
+			func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" },
+			"not the name of an image",
+		},
+		"a user": {
+			func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" },
+			`no user "nosuch"`,
+		},
 	} {
 		config := &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: image},
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}},
 		}
 		test.change(config)
-		_, err := r.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+		_, err := r.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
+			PodSandboxId:  p.id,
+			Config:        config,
+			SandboxConfig: p.config,
+		})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: CreateContainer() error = %v, want one with %q", name, err, test.want)
 		}
 	}
 	id := p.create("seccomp", "true", func(c *runtimeapi.ContainerConfig) {
-		c.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"}
+		c.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{
+			ProfileType:  runtimeapi.SecurityProfile_Localhost,
+			LocalhostRef: "mine",
+		}
 	})
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil ||
 		!strings.Contains(err.Error(), `seccomp profile "mine"`) {
@@ -167,7 +189,11 @@ func TestExecSync(t *testing.T) {
 	if err != nil || done.ExitCode != 127 || !strings.Contains(string(done.Stderr), "not found") {
 		t.Errorf("ExecSync() of a program that does not exist = %v, %v; want exit code 127", done, err)
 	}
-	_, err = r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "1000"}, Timeout: 1})
+	_, err = r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{
+		ContainerId: id,
+		Cmd:         []string{"sleep", "1000"},
+		Timeout:     1,
+	})
 	if status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("ExecSync() error after the timeout = %v, want DeadlineExceeded", err)
 	}

@@ -31,9 +31,15 @@ type pod struct {
 func (r *runtime) pod(t *testing.T, change ...func(*runtimeapi.PodSandboxConfig)) *pod {
 	t.Helper()
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: strings.ToLower(t.Name()), Namespace: "default", Uid: "u"}, Hostname: "the-pod",
-		LogDirectory: filepath.Join(r.dir, "log"), Labels: map[string]string{"app": t.Name()},
-		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"svc.cluster.local"}, Options: []string{"ndots:5"}},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: strings.ToLower(t.Name()), Namespace: "default", Uid: "u"},
+		Hostname:     "the-pod",
+		LogDirectory: filepath.Join(r.dir, "log"),
+		Labels:       map[string]string{"app": t.Name()},
+		DnsConfig: &runtimeapi.DNSConfig{
+			Servers:  []string{"10.96.0.10"},
+			Searches: []string{"svc.cluster.local"},
+			Options:  []string{"ndots:5"},
+		},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		}},
@@ -60,7 +66,11 @@ func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerCo
 		}},
 	}
 	for _, mount := range nodetest.MachinePrograms() {
-		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: mount.Source, ContainerPath: mount.Target, Readonly: true})
+		config.Mounts = append(config.Mounts, &runtimeapi.Mount{
+			HostPath:      mount.Source,
+			ContainerPath: mount.Target,
+			Readonly:      true,
+		})
 	}
 	for _, f := range change {
 		f(config)
@@ -120,7 +130,9 @@ func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 }
 
 // ends runs a script as a container, and returns its output and the container's status.
-func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConfig)) (output string, status *runtimeapi.ContainerStatus) {
+func (p *pod) ends(
+	name, script string, change ...func(*runtimeapi.ContainerConfig),
+) (output string, status *runtimeapi.ContainerStatus) {
 	p.t.Helper()
 	id := p.start(name, script, change...)
 	status = p.r.await(p.t, id, runtimeapi.ContainerState_CONTAINER_EXITED)
@@ -147,7 +159,10 @@ func (p *pod) logText(name string) string {
 // exec runs a script in a container.
 func (r *runtime) exec(t *testing.T, id, script string) (string, int32) {
 	t.Helper()
-	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"/bin/sh", "-c", script}})
+	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{
+		ContainerId: id,
+		Cmd:         []string{"/bin/sh", "-c", script},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +177,8 @@ func TestPodHasAddressHostnameAndDNS(t *testing.T) {
 		t.Fatalf("PodSandboxStatus() = %v, %v; want it ready", s, err)
 	}
 	output, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
-	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(output, want) {
+	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\n" +
+		"search svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(output, want) {
 		t.Errorf("got output %q, want it to begin with %q", output, want)
 	}
 	if !strings.Contains(output, s.Status.Network.Ip) {
@@ -290,7 +306,8 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	r.serve(t, parts)
 	wantPublished("afterwards")
 
-	if after := r.status(t, survivor); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
+	if after := r.status(t, survivor); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING ||
+		after.StartedAt != before.StartedAt {
 		t.Errorf("the running container has status %v", after)
 	}
 	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.logText("on"), "tick") > lines })
@@ -362,7 +379,9 @@ func TestPodAddressIsReachable(t *testing.T) {
 func TestPullImageBuildsImage(t *testing.T) {
 	r := newRuntime(t)
 	spec := &runtimeapi.ImageSpec{Image: "test/built:v1"}
-	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
+	if s, err := r.images.ImageStatus(
+		t.Context(), &runtimeapi.ImageStatusRequest{Image: spec},
+	); err != nil || s.Image != nil {
 		t.Errorf("before the pull, ImageStatus() = %v, %v; want no image", s, err)
 	}
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "impatient"}}
@@ -377,7 +396,9 @@ func TestPullImageBuildsImage(t *testing.T) {
 	if err != nil || s.Image.Id != pulled.ImageRef || !slices.Contains(s.Image.RepoTags, "docker.io/test/built:v1") {
 		t.Errorf("after the pull, ImageStatus() = %v, %v", s, err)
 	}
-	_, err = r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "test/nosuch:v1"}})
+	_, err = r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{
+		Image: &runtimeapi.ImageSpec{Image: "test/nosuch:v1"},
+	})
 	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "make docker-build") {
 		t.Errorf("PullImage() error for an unknown image = %v", err)
 	}
@@ -388,7 +409,9 @@ func TestNewContainerUsesChangedImage(t *testing.T) {
 	p := r.pod(t)
 	for _, version := range []string{"one", "two"} {
 		r.putImage(t, "test/changes:v1", `{"config":{"Env":["VERSION=`+version+`"]}}`)
-		output, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
+		output, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) {
+			c.Image.Image = "test/changes:v1"
+		})
 		if output != version {
 			t.Errorf("got output %q, want %q", output, version)
 		}

@@ -183,7 +183,8 @@ func (s *Server) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*
 	var notStarted *container.StartError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, status.Errorf(codes.DeadlineExceeded, "the command %q did not end within %d seconds", strings.Join(r.Cmd, " "), r.Timeout)
+		return nil, status.Errorf(codes.DeadlineExceeded,
+			"the command %q did not end within %d seconds", strings.Join(r.Cmd, " "), r.Timeout)
 	case errors.As(err, &notStarted):
 		return &runtimeapi.ExecSyncResponse{Stderr: []byte(notStarted.Message), ExitCode: int32(startCode(err))}, nil
 	case err != nil:
@@ -213,7 +214,9 @@ func (s *Server) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtim
 }
 
 // PortForward returns the URL at which a client can connect to a Pod.
-func (s *Server) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (s *Server) PortForward(
+	_ context.Context, r *runtimeapi.PortForwardRequest,
+) (*runtimeapi.PortForwardResponse, error) {
 	if _, err := s.sandbox(r.PodSandboxId); err != nil {
 		return nil, err
 	}
@@ -235,7 +238,14 @@ func plain(w io.WriteCloser) io.Writer {
 func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser,
 	terminal bool, resize <-chan remotecommand.TerminalSize,
 ) error {
-	code, err := r.s.run(ctx, id, program{args: args, in: in, out: plain(out), err: plain(errs), terminal: terminal, resize: resize})
+	code, err := r.s.run(ctx, id, program{
+		args:     args,
+		in:       in,
+		out:      plain(out),
+		err:      plain(errs),
+		terminal: terminal,
+		resize:   resize,
+	})
 	if notStarted, ok := errors.AsType[*container.StartError](err); ok {
 		code = startCode(err)
 		if errs == nil {

@@ -23,14 +23,17 @@ import (
 func imageError(reference string, err error) error {
 	if errors.Is(err, named.ErrUnknown) {
 		return status.Errorf(codes.NotFound, "image %q is unknown, and this cluster has no registry to pull it from: "+
-			"build it with `make docker-build IMG=%s` in a lab's folder, or use one of those that `cluster images` lists", reference, reference)
+			"build it with `make docker-build IMG=%s` in a lab's folder, or use one of those that `cluster images` lists",
+			reference, reference)
 	}
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
 func imageOf(image rootfs.Image) *runtimeapi.Image {
 	described := &runtimeapi.Image{
-		Id: image.Configuration.Digest, RepoTags: []string{image.Reference}, Spec: &runtimeapi.ImageSpec{Image: image.Configuration.Digest},
+		Id:       image.Configuration.Digest,
+		RepoTags: []string{image.Reference},
+		Spec:     &runtimeapi.ImageSpec{Image: image.Configuration.Digest},
 	}
 	for _, layer := range image.Layers {
 		described.Size += uint64(layer.Size)
@@ -47,7 +50,9 @@ func imageOf(image rootfs.Image) *runtimeapi.Image {
 }
 
 // ImageStatus returns the status of an image. If the store does not have it, the answer is empty, without an error.
-func (s *Server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (s *Server) ImageStatus(
+	_ context.Context, r *runtimeapi.ImageStatusRequest,
+) (*runtimeapi.ImageStatusResponse, error) {
 	image, err := s.Files.Image(r.GetImage().GetImage())
 	if errors.Is(err, named.ErrUnknown) {
 		return &runtimeapi.ImageStatusResponse{}, nil
@@ -78,7 +83,9 @@ func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) 
 }
 
 // ListImages lists all images that have names.
-func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+func (s *Server) ListImages(
+	_ context.Context, r *runtimeapi.ListImagesRequest,
+) (*runtimeapi.ListImagesResponse, error) {
 	all, err := s.Files.List()
 	if err != nil {
 		return nil, err
@@ -86,7 +93,8 @@ func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) 
 	response := &runtimeapi.ListImagesResponse{}
 	seen := map[string]*runtimeapi.Image{}
 	for _, image := range all {
-		if wanted := r.GetFilter().GetImage().GetImage(); wanted != "" && wanted != image.Reference && wanted != image.Configuration.Digest {
+		if wanted := r.GetFilter().GetImage().GetImage(); wanted != "" &&
+			wanted != image.Reference && wanted != image.Configuration.Digest {
 			continue
 		}
 		if same := seen[image.Configuration.Digest]; same != nil {
@@ -110,7 +118,10 @@ func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*
 // The layers are in the image store, and the node sees only a part of that file system.
 func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	dir := s.Files.Containers
-	used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}
+	used := &runtimeapi.FilesystemUsage{
+		Timestamp: time.Now().UnixNano(),
+		FsId:      &runtimeapi.FilesystemIdentifier{Mountpoint: dir},
+	}
 	var system unix.Statfs_t
 	if unix.Statfs(dir, &system) == nil {
 		used.UsedBytes = &runtimeapi.UInt64Value{Value: (system.Blocks - system.Bfree) * uint64(system.Bsize)}

@@ -75,7 +75,9 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 func (n *network) Detach(id string) error { return n.pods.Detach(id) }
 func (n *network) Attached() []string     { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
-func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, ports []*runtimeapi.PortMapping) {
+func (n *network) Publish(
+	id string, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, ports []*runtimeapi.PortMapping,
+) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	for _, port := range ports {
@@ -153,7 +155,8 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.RuntimeServiceClient, r.images = runtimeapi.NewRuntimeServiceClient(connection), runtimeapi.NewImageServiceClient(connection)
+	r.RuntimeServiceClient, r.images = runtimeapi.NewRuntimeServiceClient(connection),
+		runtimeapi.NewImageServiceClient(connection)
 	r.end = func() {
 		cancel()
 		if err := errors.Join(connection.Close(), <-ended); err != nil {

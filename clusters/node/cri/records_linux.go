@@ -201,7 +201,8 @@ func (s *Server) load(ctx context.Context) error {
 			c.Started = state.Started
 			s.follow(c)
 		case !c.Started.IsZero() && c.Finished.IsZero():
-			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "the exit code is unknown"
+			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode,
+				"ContainerStatusUnknown", "the exit code is unknown"
 			return s.writeContainer(c)
 		}
 		return nil

@@ -104,7 +104,9 @@ func (s *Server) UpdateContainerResources(_ context.Context, r *runtimeapi.Updat
 }
 
 // ContainerStats returns the resource usage of a container.
-func (s *Server) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+func (s *Server) ContainerStats(
+	_ context.Context, r *runtimeapi.ContainerStatsRequest,
+) (*runtimeapi.ContainerStatsResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return nil, err
@@ -170,7 +172,9 @@ func field(file, name string) uint64 {
 }
 
 // PodSandboxStats returns the resource usage of a sandbox. It contains nothing beyond the statistics of its containers.
-func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
+func (s *Server) PodSandboxStats(
+	_ context.Context, r *runtimeapi.PodSandboxStatsRequest,
+) (*runtimeapi.PodSandboxStatsResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
 		return nil, err

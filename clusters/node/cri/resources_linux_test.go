@@ -34,7 +34,12 @@ func TestResourceLimitsAndOOMKill(t *testing.T) {
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, dir, map[string]string{"memory.max": "67108864", "cpu.max": "50000 100000", "cpu.weight": "20", "cgroup.procs": "0"})
+	wantFiles(t, dir, map[string]string{
+		"memory.max":   "67108864",
+		"cpu.max":      "50000 100000",
+		"cpu.weight":   "20",
+		"cgroup.procs": "0",
+	})
 
 	if _, err := r.UpdateContainerResources(t.Context(), &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: id, Linux: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 128 << 20},

@@ -22,7 +22,9 @@ import (
 )
 
 // RunPodSandbox creates what the containers of a Pod share.
-func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxRequest) (_ *runtimeapi.RunPodSandboxResponse, err error) {
+func (s *Server) RunPodSandbox(
+	ctx context.Context, r *runtimeapi.RunPodSandboxRequest,
+) (_ *runtimeapi.RunPodSandboxResponse, err error) {
 	if r.RuntimeHandler != "" {
 		return nil, fmt.Errorf("the node has no runtime class %q", r.RuntimeHandler)
 	}
@@ -165,7 +167,9 @@ func closeFiles(files map[string]*os.File) {
 }
 
 // StopPodSandbox ends all containers in a sandbox, and removes its network.
-func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *Server) StopPodSandbox(
+	ctx context.Context, r *runtimeapi.StopPodSandboxRequest,
+) (*runtimeapi.StopPodSandboxResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
 		return &runtimeapi.StopPodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no stop: the CRI demands it
@@ -254,7 +258,9 @@ func (s *Server) stateOf(b *sandbox) runtimeapi.PodSandboxState {
 }
 
 // PodSandboxStatus returns the status of one sandbox.
-func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *Server) PodSandboxStatus(
+	_ context.Context, r *runtimeapi.PodSandboxStatusRequest,
+) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
 		return nil, err
@@ -277,7 +283,9 @@ func (s *Server) statusOf(b *sandbox) *runtimeapi.PodSandboxStatus {
 }
 
 // ListPodSandbox lists all sandboxes that the filter selects, the newest first.
-func (s *Server) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *Server) ListPodSandbox(
+	_ context.Context, r *runtimeapi.ListPodSandboxRequest,
+) (*runtimeapi.ListPodSandboxResponse, error) {
 	return &runtimeapi.ListPodSandboxResponse{Items: s.listSandboxes(r.Filter)}, nil
 }
 
@@ -292,7 +300,8 @@ func (s *Server) listSandboxes(filter *runtimeapi.PodSandboxFilter) []*runtimeap
 	items := make([]*runtimeapi.PodSandbox, 0, len(all))
 	for _, b := range all {
 		state := s.stateOf(b)
-		if filter.GetId() != "" && !strings.HasPrefix(b.ID, filter.GetId()) || filter.GetState() != nil && filter.GetState().State != state ||
+		if filter.GetId() != "" && !strings.HasPrefix(b.ID, filter.GetId()) ||
+			filter.GetState() != nil && filter.GetState().State != state ||
 			!matches(filter.GetLabelSelector(), b.config.Labels) {
 			continue
 		}

@@ -65,7 +65,11 @@ type Server struct {
 // New returns a server with the records in its folder. It watches its containers until the context ends.
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{
-		Options: o, life: ctx, reserve: reserve{file: o.Reserve}, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{},
+		Options:    o,
+		life:       ctx,
+		reserve:    reserve{file: o.Reserve},
+		sandboxes:  map[string]*sandbox{},
+		containers: map[string]*containerRecord{},
 	}
 	s.reserve.replenish()
 	if err := s.load(ctx); err != nil {
@@ -122,7 +126,12 @@ func newID() string {
 
 // Version returns the runtime's name and version.
 func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "operator-labs", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{
+		Version:           "0.1.0",
+		RuntimeName:       "operator-labs",
+		RuntimeVersion:    "1.0.0",
+		RuntimeApiVersion: "v1",
+	}, nil
 }
 
 // Status reports that the runtime is ready. If it were not, the server would not answer.
@@ -131,14 +140,20 @@ func (s *Server) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi
 		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 			{Type: runtimeapi.RuntimeReady, Status: true}, {Type: runtimeapi.NetworkReady, Status: true},
 		}},
-		RuntimeHandlers: []*runtimeapi.RuntimeHandler{{Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}}},
-		Features:        &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
+		RuntimeHandlers: []*runtimeapi.RuntimeHandler{{
+			Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true},
+		}},
+		Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
 	}, nil
 }
 
 // RuntimeConfig reports that control groups are created as folders, without systemd.
-func (s *Server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
-	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}}, nil
+func (s *Server) RuntimeConfig(
+	context.Context, *runtimeapi.RuntimeConfigRequest,
+) (*runtimeapi.RuntimeConfigResponse, error) {
+	return &runtimeapi.RuntimeConfigResponse{
+		Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS},
+	}, nil
 }
 
 // UpdateRuntimeConfig does nothing. Its argument is the Pods' network, which we already know.

@@ -49,7 +49,9 @@ func (s *Server) spec(b *sandbox, c *containerRecord) (container.Spec, error) {
 		spec.Mounts = append(spec.Mounts, m)
 	}
 	// A volume that is mounted inside another volume must be mounted after it.
-	slices.SortStableFunc(spec.Mounts, func(a, b container.Mount) int { return strings.Count(a.Target, "/") - strings.Count(b.Target, "/") })
+	slices.SortStableFunc(spec.Mounts, func(a, b container.Mount) int {
+		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
+	})
 	return spec, nil
 }
 

@@ -48,7 +48,9 @@ func client(t *testing.T) (*keeper.Client, context.Context) {
 }
 
 // start starts a shell script as a container, named like the test, and returns the file of its log.
-func start(ctx context.Context, t *testing.T, c *keeper.Client, script string, change ...func(*keeper.Start)) (id, log string) {
+func start(
+	ctx context.Context, t *testing.T, c *keeper.Client, script string, change ...func(*keeper.Start),
+) (id, log string) {
 	t.Helper()
 	s := keeper.Start{ID: t.Name(), Spec: shell(t, script), Log: filepath.Join(t.TempDir(), "log")}
 	for _, f := range change {
@@ -74,8 +76,11 @@ func start(ctx context.Context, t *testing.T, c *keeper.Client, script string, c
 func shell(t *testing.T, script string) container.Spec {
 	t.Helper()
 	return container.Spec{
-		Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + container.Path}, Root: container.Root{Dir: t.TempDir()},
-		Mounts: nodetest.MachinePrograms(), Capabilities: container.Unprivileged,
+		Args:         []string{"/bin/sh", "-c", script},
+		Env:          []string{"PATH=" + container.Path},
+		Root:         container.Root{Dir: t.TempDir()},
+		Mounts:       nodetest.MachinePrograms(),
+		Capabilities: container.Unprivileged,
 	}
 }
 
@@ -114,7 +119,8 @@ func TestWaitReturnsExitCode(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 9": 9, "kill -KILL $$; sleep 9": 128 + 9} {
 		t.Run(script, func(t *testing.T) {
 			if strings.Contains(script, "kill") {
-				script = `sh -c 'kill -KILL $$'; exit $?` // the first process of a namespace ignores signals that it sends to itself
+				// The first process of a namespace ignores signals that it sends to itself.
+				script = `sh -c 'kill -KILL $$'; exit $?`
 			}
 			id, _ := start(ctx, t, c, script)
 			if state := wait(ctx, t, c, id); state.Code != want || state.Running() {

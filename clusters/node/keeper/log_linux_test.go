@@ -99,7 +99,8 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 		return info.Size()
 	}
 	await(ctx, t, "a long file", func() bool { return length(log) >= longest })
-	if contains(log, "end") || length(log) > longest+more { // the measuring comes after the reading, which takes longer than writing the rest
+	// The measuring comes after the reading, which takes longer than writing the rest.
+	if contains(log, "end") || length(log) > longest+more {
 		t.Errorf("the file has %d bytes, want at most the limit, without the end", length(log))
 	}
 	if err := os.Rename(log, log+".1"); err != nil {

@@ -153,7 +153,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	c, ctx := client(t)
 	// In a Pod whose containers share processes, only the first process can reap the processes that a container leaves
 	// behind.
-	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
+	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`,
+		func(s *keeper.Start) { s.ID += "-first" })
 	id, _ := start(ctx, t, c, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
 	wait(ctx, t, c, id)
 	await(ctx, t, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })

@@ -47,7 +47,8 @@ func (k *Keeper) Supervise(ctx context.Context, p Program) error {
 		}
 		select {
 		case status := <-ended:
-			fmt.Fprintf(p.Log, "%s: %s exited (%s), restarting\n", time.Now().UTC().Format(time.RFC3339), p.Name, describe(status))
+			fmt.Fprintf(p.Log, "%s: %s exited (%s), restarting\n",
+				time.Now().UTC().Format(time.RFC3339), p.Name, describe(status))
 		case <-ctx.Done():
 			_ = signal(process, unix.SIGKILL)
 			<-ended

@@ -126,7 +126,8 @@ func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 	withAndWithoutOverlay(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		i := image(t, s, `{}`,
-			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"), file("dir/old", "low"), file("full/old", "low")),
+			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"),
+				file("dir/old", "low"), file("full/old", "low")),
 			layer(t, file("covered", "high"), file(".wh.gone", ""), file("dir/new", "high"),
 				file("full/.wh..wh..opq", ""), file("full/new", "high")))
 		root, err := s.Prepare("c", i)
@@ -134,7 +135,13 @@ func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		mountRoot(t, root, func(dir string) {
-			for name, want := range map[string]string{"kept": "low", "covered": "high", "dir/old": "low", "dir/new": "high", "full/new": "high"} {
+			for name, want := range map[string]string{
+				"kept":     "low",
+				"covered":  "high",
+				"dir/old":  "low",
+				"dir/new":  "high",
+				"full/new": "high",
+			} {
 				if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
 					t.Errorf("%s has content %q, %v; want %q", name, content, err, want)
 				}
@@ -163,8 +170,8 @@ func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 		}
 		i := image(t, s, `{}`,
 			layer(t, link("written"), link("removed"), link("replaced"), link("hidden"), link("folder")),
-			layer(t, file("written/new", "x"), file("removed/.wh.victim", ""), file("replaced/victim", "x"), file("hidden/.wh..wh..opq", ""),
-				tar.Header{Typeflag: tar.TypeDir, Name: "folder/", Mode: 0o700}))
+			layer(t, file("written/new", "x"), file("removed/.wh.victim", ""), file("replaced/victim", "x"),
+				file("hidden/.wh..wh..opq", ""), tar.Header{Typeflag: tar.TypeDir, Name: "folder/", Mode: 0o700}))
 		root, err := s.Prepare("c", i)
 		if err != nil {
 			t.Fatal(err)
@@ -249,17 +256,24 @@ func TestKeepRemovesOtherContainers(t *testing.T) {
 func TestUnpackKeepsModesAndLinks(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`, layer(t,
-		tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500}, file("closed/inside", "x"),
-		tar.Header{Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}, tar.Header{Typeflag: tar.TypeDir, Name: "tmp", Mode: 0o1777},
-		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "/anywhere/else"}, file("a", "same"),
-		tar.Header{Typeflag: tar.TypeLink, Name: "b", Linkname: "a"}, tar.Header{Typeflag: tar.TypeFifo, Name: "pipe", Mode: 0o600},
+		tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500},
+		file("closed/inside", "x"),
+		tar.Header{Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755},
+		tar.Header{Typeflag: tar.TypeDir, Name: "tmp", Mode: 0o1777},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "/anywhere/else"},
+		file("a", "same"),
+		tar.Header{Typeflag: tar.TypeLink, Name: "b", Linkname: "a"},
+		tar.Header{Typeflag: tar.TypeFifo, Name: "pipe", Mode: 0o600},
 		tar.Header{Typeflag: tar.TypeChar, Name: "device", Devmajor: 1, Devminor: 3}))
 	if err := s.Unpack(i); err != nil {
 		t.Fatal(err)
 	}
 	dir := s.Folders(i)[0]
 	for name, want := range map[string]os.FileMode{
-		"closed": os.ModeDir | 0o500, "suid": os.ModeSetuid | 0o755, "tmp": os.ModeDir | os.ModeSticky | 0o777, "pipe": os.ModeNamedPipe | 0o600,
+		"closed": os.ModeDir | 0o500,
+		"suid":   os.ModeSetuid | 0o755,
+		"tmp":    os.ModeDir | os.ModeSticky | 0o777,
+		"pipe":   os.ModeNamedPipe | 0o600,
 	} {
 		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
 			t.Errorf("%s has mode %v, %v; want %v", name, info.Mode(), err, want)
@@ -417,7 +431,8 @@ func TestUserResolvesNamesFromTheImage(t *testing.T) {
 		"1000":     {ID: 1000, Home: "/"},
 	} {
 		got, err := s.User(i, who)
-		if err != nil || got.ID != want.ID || got.Group != want.Group || got.Home != want.Home || len(got.Groups) != len(want.Groups) {
+		if err != nil || got.ID != want.ID || got.Group != want.Group || got.Home != want.Home ||
+			len(got.Groups) != len(want.Groups) {
 			t.Errorf("User(%q) = %+v, %v; want %+v", who, got, err, want)
 		}
 	}

@@ -48,7 +48,9 @@ func (s *Store) User(image Image, who string) (User, error) {
 	if hasGroup {
 		if number, err := strconv.Atoi(group); err == nil {
 			user.Group = number
-		} else if entry := find(groups, func(fields []string) bool { return len(fields) > 2 && fields[0] == group }); entry != nil {
+		} else if entry := find(groups, func(fields []string) bool {
+			return len(fields) > 2 && fields[0] == group
+		}); entry != nil {
 			user.Group, _ = strconv.Atoi(entry[2])
 		} else {
 			return user, fmt.Errorf("the image %s has no group %q in its /etc/group", image.Reference, group)
