@@ -48,7 +48,13 @@ func reportBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetada
 	if pod == nil {
 		return // the request is not for a Pod, but from a client such as crictl
 	}
-	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.Uid)}
+	object := &corev1.ObjectReference{
+		APIVersion: "v1",
+		Kind:       "Pod",
+		Namespace:  pod.Namespace,
+		Name:       pod.Name,
+		UID:        types.UID(pod.Uid),
+	}
 	recorder.Eventf(object, corev1.EventTypeNormal, building, "Building image %q: %s", reference, progress)
 }
 
@@ -56,6 +62,12 @@ func reportBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetada
 func reportPort(recorder record.EventRecorder, port services.Port, err error) {
 	log.Print(err)
 	owner := port.Owner
-	object := &corev1.ObjectReference{APIVersion: "v1", Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}
+	object := &corev1.ObjectReference{
+		APIVersion: "v1",
+		Kind:       owner.Kind,
+		Namespace:  owner.Namespace,
+		Name:       owner.Name,
+		UID:        owner.UID,
+	}
 	recorder.Event(object, corev1.EventTypeWarning, portUnavailable, err.Error())
 }

@@ -88,8 +88,14 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 		log.Print("this kernel does not let users mount overlayfs: each container gets a copy of its image")
 	}
 	runtime, err := cri.New(ctx, cri.Options{
-		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
-		Network: network, Cgroups: cgroups, Reserve: plan.Reserve,
+		Dir:     plan.State,
+		NodeIP:  plan.NodeIP,
+		Init:    plan.InitPath,
+		Keeper:  &keeper.Client{Socket: plan.KeeperSocket},
+		Files:   files,
+		Network: network,
+		Cgroups: cgroups,
+		Reserve: plan.Reserve,
 		Build: func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
 			stream, err := machine.Open(ctx, builds.Question, reference)
 			if err != nil {
@@ -120,7 +126,8 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 
 // newServices returns the proxy that routes Services to Pods. keep updates the rules until the context ends.
 func newServices(
-	ctx context.Context, client kubernetes.Interface, node string, machine *namespace.Crossing, recorder record.EventRecorder,
+	ctx context.Context, client kubernetes.Interface, node string, machine *namespace.Crossing,
+	recorder record.EventRecorder,
 ) (proxy *services.Proxy, keep func(), err error) {
 	ports := nodeports.New(machine, func(port services.Port, err error) { reportPort(recorder, port, err) })
 	proxy, err = services.New(services.Options{

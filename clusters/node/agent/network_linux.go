@@ -41,7 +41,9 @@ func (n *network) Detach(id string) error { return n.pods.Detach(id) }
 func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
 // Publish gives a Pod ports of the node.
-func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, mappings []*runtimeapi.PortMapping) {
+func (n *network) Publish(
+	id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, mappings []*runtimeapi.PortMapping,
+) {
 	published := services.HostPorts{
 		Owner: services.Owner{
 			Kind: "Pod", NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid),
@@ -53,7 +55,9 @@ func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, address
 			continue
 		}
 		port := services.HostPort{
-			Protocol: corev1.Protocol(mapping.Protocol.String()), HostPort: uint16(mapping.HostPort), ContainerPort: uint16(mapping.ContainerPort),
+			Protocol:      corev1.Protocol(mapping.Protocol.String()),
+			HostPort:      uint16(mapping.HostPort),
+			ContainerPort: uint16(mapping.ContainerPort),
 		}
 		port.HostIP, _ = netip.ParseAddr(mapping.HostIp) // none: all addresses
 		published.Ports = append(published.Ports, port)
@@ -71,12 +75,17 @@ func (n *network) Withdraw(id string) {
 }
 
 // Drained returns when no new connection can reach a Pod that is being deleted.
-func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error {
+func (n *network) Drained(
+	ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File,
+) error {
 	if n.services == nil {
 		return nil
 	}
 	err := n.services.Drained(ctx, services.Pod{
-		Name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid), Address: address, Namespace: namespace,
+		Name:      types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+		UID:       types.UID(pod.Uid),
+		Address:   address,
+		Namespace: namespace,
 	})
 	if err != nil {
 		log.Printf("stopping a Pod that may still receive connections: %v", err)

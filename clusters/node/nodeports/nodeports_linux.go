@@ -48,7 +48,12 @@ type Ports struct {
 // New returns Ports without open ports. A port that can't be opened is reported once, and tried again at each Publish,
 // and from time to time.
 func New(machine Machine, report func(port services.Port, err error)) *Ports {
-	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
+	p := &Ports{
+		machine: machine,
+		report:  report,
+		open:    map[services.Frontend]io.Closer{},
+		failed:  map[services.Frontend]error{},
+	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.work.Go(p.retryFailed)
 	return p
@@ -167,7 +172,9 @@ func (p *Ports) listen(port, frontend services.Frontend) (io.Closer, error) {
 			return nil, explain(port, err)
 		}
 		p.work.Go(func() {
-			relay.Packets(p.ctx, packets, quiet, func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "udp4", inside) })
+			relay.Packets(p.ctx, packets, quiet, func(ctx context.Context) (net.Conn, error) {
+				return dialer.DialContext(ctx, "udp4", inside)
+			})
 		})
 		return packets, nil
 	}

@@ -123,9 +123,14 @@ func TestMachineReachesNodePorts(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	ports, problems := newPorts(t, machine)
-	at := services.Port{Frontend: services.Frontend{Address: localhost, Protocol: corev1.ProtocolTCP, Port: 30081}} // a hostPort
+	// at is a hostPort.
+	at := services.Port{Frontend: services.Frontend{Address: localhost, Protocol: corev1.ProtocolTCP, Port: 30081}}
 	ports.Publish([]services.Port{tcp, udp, at})
-	for network, address := range map[string]string{"tcp": "127.0.0.1:30080", "udp": "127.0.0.1:30080", "tcp4": "127.0.0.1:30081"} {
+	for network, address := range map[string]string{
+		"tcp":  "127.0.0.1:30080",
+		"udp":  "127.0.0.1:30080",
+		"tcp4": "127.0.0.1:30081",
+	} {
 		if answer, err := exchange(t, machine, network, address); err != nil || !strings.HasPrefix(answer, "hello") {
 			t.Errorf("%s %s: got answer %q, %v", network, address, answer, err)
 		}
@@ -179,15 +184,17 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 	ports, problems := newPorts(t, machine)
 	ports.Publish([]services.Port{tcp, udp})
 	ports.Publish([]services.Port{tcp, udp})
-	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is in use by another program"; problems.count() != 1 ||
-		!strings.HasPrefix(problems.all[0], want) {
+	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 " +
+		"is in use by another program"; problems.count() != 1 || !strings.HasPrefix(problems.all[0], want) {
 		t.Errorf("reported problems = %q", problems.all)
 	}
 	if ports.String() != "udp/30080" || len(ports.Failed()) != 1 {
 		t.Errorf("open ports = %s, failed ports = %v", ports, ports.Failed())
 	}
 	taken.Close()
-	for deadline := time.Now().Add(patience); ports.String() != "tcp/30080 udp/30080"; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ports.String() != "tcp/30080 udp/30080"; <-time.After(
+		10 * time.Millisecond,
+	) {
 		if time.Now().After(deadline) {
 			t.Fatalf("open ports = %s, want the released port among them", ports)
 		}
@@ -200,7 +207,9 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	low := services.Frontend{Protocol: corev1.ProtocolTCP, Port: 80}
-	if err := explain(low, &net.OpError{Op: "listen", Err: syscall.EACCES}); !strings.Contains(err.Error(), "choose port 1024 or higher") {
+	if err := explain(
+		low, &net.OpError{Op: "listen", Err: syscall.EACCES},
+	); !strings.Contains(err.Error(), "choose port 1024 or higher") {
 		t.Error(err)
 	}
 	if err := explain(low, context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) {

@@ -8,7 +8,7 @@
 // the node may hold a socket of the machine. So the node's agent accepts the connections of Pods in place of their
 // destinations, opens the same connections on the machine, and copies the bytes between the two:
 //
-//	Pod ──connect 93.184.215.14:443──► node: "all the world is me" ──► agent ──(the machine's socket)──► 93.184.215.14:443
+//	Pod ──connect 93.184.215.14:443──► node: "all the world is me" ──► agent ──(machine's socket)──► 93.184.215.14:443
 //
 // It takes these parts:
 //

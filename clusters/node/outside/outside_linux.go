@@ -108,7 +108,8 @@ func (w *forwarder) connections(ctx context.Context, listener net.Listener) {
 // connect forwards a connection. Its local address is the one that the Pod wanted to reach.
 func (w *forwarder) connect(ctx context.Context, connection net.Conn) {
 	wanted, err := netip.ParseAddrPort(connection.LocalAddr().String())
-	if err != nil || isInside(wanted.Addr()) { // a client that connects to the agent's own port gets no connection to the outside
+	// A client that connects to the agent's own port gets no connection to the outside.
+	if err != nil || isInside(wanted.Addr()) {
 		relay.Refuse(connection)
 		return
 	}

@@ -257,7 +257,9 @@ func ping(address string) error {
 	if err := unix.SetsockoptInt(socket, unix.SOL_IP, unix.IP_RECVERR, 1); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience.Seconds())}); err != nil {
+	if err := unix.SetsockoptTimeval(
+		socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience.Seconds())},
+	); err != nil {
 		return err
 	}
 	to := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
@@ -314,7 +316,10 @@ func TestDNSForwardsToTheMachinesResolver(t *testing.T) {
 func TestIntervals(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for _, element := range intervals([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("224.0.0.0/3")}) {
+	for _, element := range intervals([]netip.Prefix{
+		netip.MustParsePrefix("10.96.0.0/16"),
+		netip.MustParsePrefix("224.0.0.0/3"),
+	}) {
 		address, _ := netip.AddrFromSlice(element.Key)
 		text := address.String()
 		if element.IntervalEnd {

@@ -95,7 +95,11 @@ func addRules(tcp, udp uint16) error {
 	}
 
 	refuse := conn.AddChain(&nftables.Chain{
-		Table: table, Name: "refuse", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
+		Table:    table,
+		Name:     "refuse",
+		Type:     nftables.ChainTypeFilter,
+		Hooknum:  nftables.ChainHookInput,
+		Priority: nftables.ChainPriorityFilter,
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: refuse, Exprs: isInside})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: refuse, Exprs: []expr.Any{

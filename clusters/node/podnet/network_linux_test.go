@@ -104,11 +104,31 @@ func TestPodsAndNodeSeeRealAddresses(t *testing.T) {
 		ask  func() (string, error)
 		want netip.Addr
 	}{
-		{"one asks the other", func() (string, error) { return askFrom(one, other.Address.String()+":80") }, one.Address},
-		{"the other asks one", func() (string, error) { return askFrom(other, one.Address.String()+":80") }, other.Address},
-		{"the node asks", func() (string, error) { return ask(one.Address.String() + ":80") }, NodeAddress},
-		{"one asks itself", func() (string, error) { return askFrom(one, one.Address.String()+":80") }, one.Address},
-		{"one asks its own lo", func() (string, error) { return askFrom(one, "127.0.0.1:80") }, netip.MustParseAddr("127.0.0.1")},
+		{
+			"one asks the other",
+			func() (string, error) { return askFrom(one, other.Address.String()+":80") },
+			one.Address,
+		},
+		{
+			"the other asks one",
+			func() (string, error) { return askFrom(other, one.Address.String()+":80") },
+			other.Address,
+		},
+		{
+			"the node asks",
+			func() (string, error) { return ask(one.Address.String() + ":80") },
+			NodeAddress,
+		},
+		{
+			"one asks itself",
+			func() (string, error) { return askFrom(one, one.Address.String()+":80") },
+			one.Address,
+		},
+		{
+			"one asks its own lo",
+			func() (string, error) { return askFrom(one, "127.0.0.1:80") },
+			netip.MustParseAddr("127.0.0.1"),
+		},
 	} {
 		if got, err := test.ask(); err != nil || got != test.want.String() {
 			t.Errorf("%s: got client address %q, %v; want %s", test.name, got, err, test.want)
@@ -137,7 +157,8 @@ func TestFirstPacketsOfAPodArrive(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = socket.SetReadDeadline(time.Now().Add(patience))
-		if _, from, err := socket.ReadFrom(make([]byte, 100)); err != nil || !strings.HasPrefix(from.String(), pod.Address.String()+":") {
+		if _, from, err := socket.ReadFrom(make([]byte, 100)); err != nil ||
+			!strings.HasPrefix(from.String(), pod.Address.String()+":") {
 			t.Fatalf("Pod %d: received a datagram from %v, %v", i, from, err)
 		}
 	}
@@ -250,7 +271,9 @@ func TestPodCannotSpoofAddresses(t *testing.T) {
 			if err := netlink.AddrReplace(eth0, &netlink.Addr{IPNet: host(from)}); err != nil {
 				return err
 			}
-			socket, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: other.Address.AsSlice(), Port: 4444})
+			socket, err := net.DialUDP(
+				"udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: other.Address.AsSlice(), Port: 4444},
+			)
 			if err != nil {
 				return err
 			}

@@ -73,7 +73,9 @@ func copyPackets(to, from net.Conn, idle *time.Timer, quiet time.Duration) {
 
 // Packets forwards the datagrams that a socket receives through other sockets, one for each peer, and returns the
 // answers. It returns when the socket is closed and all conversations are over.
-func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, dial func(context.Context) (net.Conn, error)) {
+func Packets(
+	ctx context.Context, socket net.PacketConn, quiet time.Duration, dial func(context.Context) (net.Conn, error),
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()

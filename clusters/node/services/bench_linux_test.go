@@ -42,7 +42,8 @@ func BenchmarkRequest(b *testing.B) {
 			}[path]
 			sink := Frontend{Address: webAddress, Protocol: corev1.ProtocolTCP, Port: 81}
 			w.apply(planOf(
-				Route{Name: "web", Frontends: []Frontend{web}, Backends: web80}, Route{Name: "sink", Frontends: []Frontend{sink}, Backends: sink81},
+				Route{Name: "web", Frontends: []Frontend{web}, Backends: web80},
+				Route{Name: "sink", Frontends: []Frontend{sink}, Backends: sink81},
 			))
 			b.Run("new", func(b *testing.B) { w.measure(b, func() error { return eachByItsOwn(b, addresses[0]) }) })
 			b.Run("kept-alive", func(b *testing.B) { w.measure(b, func() error { return allByOne(b, addresses[0]) }) })
@@ -64,9 +65,12 @@ func (w *world) serveHTTP(pod string) {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(answer, "hello")
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(answer, "hello")
+		}),
+	}
 	go func() { _ = server.Serve(web) }()
 	go func() {
 		for {
@@ -188,9 +192,15 @@ func BenchmarkChange(b *testing.B) {
 			w := newWorld(b, "one", "two")
 			plan := Plan{}
 			for i := range services {
-				plan.add(Route{Name: fmt.Sprintf("default/service-%d/TCP/80", i), Backends: w.backends("one"), Frontends: []Frontend{{
-					Address: netip.AddrFrom4([4]byte{10, 96, byte(1 + i/200), byte(1 + i%200)}), Protocol: corev1.ProtocolTCP, Port: 80,
-				}}})
+				plan.add(Route{
+					Name:     fmt.Sprintf("default/service-%d/TCP/80", i),
+					Backends: w.backends("one"),
+					Frontends: []Frontend{{
+						Address:  netip.AddrFrom4([4]byte{10, 96, byte(1 + i/200), byte(1 + i%200)}),
+						Protocol: corev1.ProtocolTCP,
+						Port:     80,
+					}},
+				})
 			}
 			w.apply(plan)
 			backends := [][]netip.AddrPort{w.backends("one"), w.backends("one", "two")}

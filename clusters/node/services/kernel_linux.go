@@ -49,8 +49,8 @@ type kernel struct {
 	applied Plan
 }
 
-// batchSize is the number of messages in a transaction, unless one Route alone has more. The kernel answers each message,
-// and the answers to more than 500 don't fit into the buffer that an ordinary user may have.
+// batchSize is the number of messages in a transaction, unless one Route alone has more. The kernel answers each
+// message, and the answers to more than 500 don't fit into the buffer that an ordinary user may have.
 const batchSize = 200
 
 // messages returns how many messages a change from one Route to another takes at most, besides the elements of sets.
@@ -249,7 +249,8 @@ func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) 
 		lists[set] = append(lists[set], element)
 	}
 	for address := range e.backends {
-		lists[k.backends] = append(lists[k.backends], nftables.SetElement{Key: slices.Concat(address.AsSlice(), address.AsSlice())})
+		lists[k.backends] = append(lists[k.backends],
+			nftables.SetElement{Key: slices.Concat(address.AsSlice(), address.AsSlice())})
 	}
 	for set, list := range lists {
 		for part := range slices.Chunk(list, 200) {
@@ -317,8 +318,11 @@ func (r Route) tracksClients(backend netip.AddrPort) bool {
 // removes entries after a time.
 func (k *kernel) clients(route Route, backend netip.AddrPort) *nftables.Set {
 	return &nftables.Set{
-		Table: k.table, Name: fmt.Sprintf("%s/%s/%d", route.Name, backend.Addr(), backend.Port()), KeyType: nftables.TypeIPAddr,
-		Dynamic: true, HasTimeout: true,
+		Table:      k.table,
+		Name:       fmt.Sprintf("%s/%s/%d", route.Name, backend.Addr(), backend.Port()),
+		KeyType:    nftables.TypeIPAddr,
+		Dynamic:    true,
+		HasTimeout: true,
 	}
 }
 

@@ -75,7 +75,8 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 		Route{Name: "udp", Frontends: []Frontend{dns}, Backends: w.backends("one")},
 	))
 	for network, address := range map[string]string{"tcp": "10.96.0.7:80", "udp": "10.96.0.7:53"} {
-		if pod, seen, err := w.ask("one", network, address); err != nil || pod != "one" || seen != podnet.NodeAddress.String() {
+		if pod, seen, err := w.ask("one", network, address); err != nil || pod != "one" ||
+			seen != podnet.NodeAddress.String() {
 			t.Errorf("over %s, Pod %q answers and sees client %q: %v", network, pod, seen, err)
 		}
 	}
@@ -212,7 +213,12 @@ func TestRestartedAgentReplacesRules(t *testing.T) {
 
 func TestSessionAffinity(t *testing.T) {
 	w := newWorld(t, "client", "stranger", "one", "two", "three")
-	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two", "three"), Affinity: time.Hour}
+	route := Route{
+		Name:      "web",
+		Frontends: []Frontend{web},
+		Backends:  w.backends("one", "two", "three"),
+		Affinity:  time.Hour,
+	}
 	w.apply(planOf(route))
 	keeps := func(from string) string {
 		t.Helper()
@@ -288,13 +294,19 @@ func TestConnectionRenewsAffinity(t *testing.T) {
 	<-time.After(time.Second)
 	const granularity = 50 * time.Millisecond
 	if second, passed := left(); second < time.Hour-passed-granularity {
-		t.Errorf("a second after the first connection, and %s after the second one began, %s of the hour are left", passed, second)
+		t.Errorf("a second after the first connection, and %s after the second one began, "+
+			"%s of the hour are left", passed, second)
 	}
 }
 
 func TestAffinityExpires(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
-	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two"), Affinity: time.Second}))
+	w.apply(planOf(Route{
+		Name:      "web",
+		Frontends: []Frontend{web},
+		Backends:  w.backends("one", "two"),
+		Affinity:  time.Second,
+	}))
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
 		t.Fatal(err)
 	}
@@ -492,5 +504,10 @@ func sendRaw(from netip.Addr, to netip.AddrPort) error {
 	// The destination is the node's end of the veth pair: see package podnet.
 	hardware := [8]byte{0x02, 0x00}
 	copy(hardware[2:], from.AsSlice())
-	return unix.Sendto(socket, packet, 0, &unix.SockaddrLinklayer{Protocol: 0x0008, Ifindex: eth0.Index, Halen: 6, Addr: hardware})
+	return unix.Sendto(socket, packet, 0, &unix.SockaddrLinklayer{
+		Protocol: 0x0008,
+		Ifindex:  eth0.Index,
+		Halen:    6,
+		Addr:     hardware,
+	})
 }

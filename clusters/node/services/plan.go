@@ -118,7 +118,8 @@ func Rules(state State) Plan {
 // isProxied reports whether this proxy serves a Service. It leaves headless Services and those of type ExternalName to
 // the DNS server, because they have no address of their own, and labelled Services to another proxy.
 func isProxied(service *corev1.Service) bool {
-	if service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+	if service.Spec.Type == corev1.ServiceTypeExternalName ||
+		service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
 	}
 	for _, label := range notOurs {
@@ -189,8 +190,11 @@ func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (
 					// As the API defines it, an endpoint without a ready condition is ready.
 					ready := ptr.Deref(e.Conditions.Ready, true)
 					endpoints = append(endpoints, endpoint{
-						address: netip.AddrPortFrom(address, uint16(*candidate.Port)), node: ptr.Deref(e.NodeName, ""),
-						ready: ready, serving: ptr.Deref(e.Conditions.Serving, ready), terminating: ptr.Deref(e.Conditions.Terminating, false),
+						address:     netip.AddrPortFrom(address, uint16(*candidate.Port)),
+						node:        ptr.Deref(e.NodeName, ""),
+						ready:       ready,
+						serving:     ptr.Deref(e.Conditions.Serving, ready),
+						terminating: ptr.Deref(e.Conditions.Terminating, false),
 					})
 				}
 			}
@@ -258,7 +262,8 @@ func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, b
 	route := Route{Backends: backends, Owner: Owner{
 		"Service", types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID,
 	}}
-	route.Name = fmt.Sprintf("%s/%s/%s/%d%s", service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
+	route.Name = fmt.Sprintf("%s/%s/%s/%d%s",
+		service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		seconds := corev1.DefaultClientIPServiceAffinitySeconds
 		if config := service.Spec.SessionAffinityConfig; config != nil && config.ClientIP != nil {

@@ -91,7 +91,10 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"a Service of the same name in another namespace",
-			State{Services: services(service(func(s *corev1.Service) { s.Namespace = "other" })), Slices: slicesOf(slice(at(a, "ready")))},
+			State{
+				Services: services(service(func(s *corev1.Service) { s.Namespace = "other" })),
+				Slices:   slicesOf(slice(at(a, "ready"))),
+			},
 			nil,
 		},
 		{
@@ -134,7 +137,11 @@ func TestRules(t *testing.T) {
 				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 80})
 			})), Slices: slicesOf(func() *discoveryv1.EndpointSlice {
 				s := slice(at(a, "ready"))
-				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("dns"), Protocol: ptr.To(corev1.ProtocolUDP), Port: ptr.To[int32](5353)})
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{
+					Name:     new("dns"),
+					Protocol: ptr.To(corev1.ProtocolUDP),
+					Port:     ptr.To[int32](5353),
+				})
 				return s
 			}())},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "udp 10.96.0.7:80 -> 10.244.0.5:5353"},
@@ -170,7 +177,9 @@ func TestRules(t *testing.T) {
 			"session affinity with a timeout",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)},
+				}
 			})), Slices: slicesOf(slice(at(a, "ready")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 for 1m0s"},
 		},
@@ -239,7 +248,10 @@ func TestPublished(t *testing.T) {
 	owner := Owner{"Service", types.NamespacedName{Namespace: "default", Name: "web"}, "uid"}
 	at := Frontend{Address: localhost, Protocol: corev1.ProtocolUDP, Port: 53}
 	plan := planOf(Route{
-		Name: "a", Backends: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")}, Frontends: []Frontend{web, at, nodePort}, Owner: owner,
+		Name:      "a",
+		Backends:  []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")},
+		Frontends: []Frontend{web, at, nodePort},
+		Owner:     owner,
 	})
 	want := []Port{{nodePort, owner}, {at, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
@@ -251,7 +263,11 @@ func TestPublishedHostPortBelongsToItsPod(t *testing.T) {
 	t.Parallel()
 	owner := Owner{"Pod", types.NamespacedName{Namespace: "default", Name: "web-0"}, "uid"}
 	plan := Rules(State{HostPorts: map[string]HostPorts{
-		"abc": {Owner: owner, Address: netip.MustParseAddr("10.244.0.5"), Ports: []HostPort{{HostPort: 8888, ContainerPort: 80}}},
+		"abc": {
+			Owner:   owner,
+			Address: netip.MustParseAddr("10.244.0.5"),
+			Ports:   []HostPort{{HostPort: 8888, ContainerPort: 80}},
+		},
 	}})
 	want := []Port{{Frontend{Protocol: corev1.ProtocolTCP, Port: 8888}, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {

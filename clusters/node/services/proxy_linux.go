@@ -51,7 +51,11 @@ func New(options Options) (*Proxy, error) {
 		return nil, fmt.Errorf("preparing for Services: %w", err)
 	}
 	return &Proxy{
-		options: options, kernel: kernel, dirty: make(chan struct{}, 1), hostPorts: map[string]HostPorts{}, changed: make(chan struct{}),
+		options:   options,
+		kernel:    kernel,
+		dirty:     make(chan struct{}, 1),
+		hostPorts: map[string]HostPorts{},
+		changed:   make(chan struct{}),
 	}, nil
 }
 
@@ -61,7 +65,9 @@ const retryInterval = time.Second
 // Run updates the rules until the context ends. It can't be called again. The rules stay.
 func (p *Proxy) Run(ctx context.Context) error {
 	defer func() { _ = p.kernel.close() }()
-	factory := informers.NewSharedInformerFactoryWithOptions(p.options.Client, 0, informers.WithTransform(withoutManagedFields))
+	factory := informers.NewSharedInformerFactoryWithOptions(
+		p.options.Client, 0, informers.WithTransform(withoutManagedFields),
+	)
 	services, slices := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
 	// The kind of the change does not matter, because the plan is computed again from all objects.
 	something := cache.ResourceEventHandlerFuncs{

@@ -36,7 +36,8 @@ func startAPI(t *testing.T) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.Start(t.Context(), program) // with controllers, which create the ServiceAccount that a Pod needs
+	// The cluster has controllers, which create the ServiceAccount that a Pod needs.
+	cluster, err := embedded.Start(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +137,19 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 	endpoints := slice(at(w.pods["one"].Address, "ready"))
 	endpoints.Endpoints[0].TargetRef.UID = pod.UID
 	endpoints.Labels["endpointslice.kubernetes.io/managed-by"] = managed
-	if endpoints, err = client.DiscoveryV1().EndpointSlices("default").Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
+	if endpoints, err = client.DiscoveryV1().EndpointSlices("default").Create(
+		ctx, endpoints, metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	until("the Service answers", answers(address))
 	until("its NodePort answers", answers("10.244.0.1:30080"))
 	until("its NodePort is published", func() bool { return ports.has(30080) })
 
-	proxy.SetHostPorts("abc", HostPorts{Address: w.pods["one"].Address, Ports: []HostPort{{HostPort: 8888, ContainerPort: 8080}}})
+	proxy.SetHostPorts("abc", HostPorts{
+		Address: w.pods["one"].Address,
+		Ports:   []HostPort{{HostPort: 8888, ContainerPort: 8080}},
+	})
 	until("the Pod's own port answers", answers("10.244.0.1:8888"))
 	proxy.ClearHostPorts("abc")
 	until("the Pod's own port refuses", refuses("10.244.0.1:8888"))
@@ -168,7 +174,9 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- drained(apiPatience) }()
 	endpoints.Endpoints = nil
-	if _, err := client.DiscoveryV1().EndpointSlices("default").Update(ctx, endpoints, metav1.UpdateOptions{}); err != nil {
+	if _, err := client.DiscoveryV1().EndpointSlices("default").Update(
+		ctx, endpoints, metav1.UpdateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

@@ -35,7 +35,11 @@ func (w *world) replica(id string) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &replica{id: id, address: pod.Address, pod: Pod{UID: uid(pod.Address), Address: pod.Address, Namespace: pod.Namespace}}
+	r := &replica{
+		id:      id,
+		address: pod.Address,
+		pod:     Pod{UID: uid(pod.Address), Address: pod.Address, Namespace: pod.Namespace},
+	}
 	if err := podnet.Inside(pod.Namespace, func() (err error) {
 		r.listener, err = net.Listen("tcp4", ":8080")
 		return err
@@ -118,7 +122,10 @@ func TestRollingUpdateLosesNoConnection(t *testing.T) {
 	for round := range rounds {
 		enough()
 		next := []*replica{w.replica(fmt.Sprint(round+1, "a")), w.replica(fmt.Sprint(round+1, "b"))}
-		follow(at(old[0].address, "ready"), at(old[1].address, "ready"), at(next[0].address, "ready"), at(next[1].address, "ready"))
+		follow(
+			at(old[0].address, "ready"), at(old[1].address, "ready"),
+			at(next[0].address, "ready"), at(next[1].address, "ready"),
+		)
 		enough()
 		// The Pods are deleted. The slice shows that a moment after their programs would get the signal to end.
 		var ending sync.WaitGroup
@@ -130,9 +137,15 @@ func TestRollingUpdateLosesNoConnection(t *testing.T) {
 				pod.end()
 			})
 		}
-		follow(at(old[0].address, "ending"), at(old[1].address, "ready"), at(next[0].address, "ready"), at(next[1].address, "ready"))
+		follow(
+			at(old[0].address, "ending"), at(old[1].address, "ready"),
+			at(next[0].address, "ready"), at(next[1].address, "ready"),
+		)
 		enough()
-		follow(at(old[0].address, "ended"), at(old[1].address, "ending"), at(next[0].address, "ready"), at(next[1].address, "ready"))
+		follow(
+			at(old[0].address, "ended"), at(old[1].address, "ending"),
+			at(next[0].address, "ready"), at(next[1].address, "ready"),
+		)
 		ending.Wait()
 		old = next
 	}
@@ -157,7 +170,10 @@ func TestDrained(t *testing.T) {
 		t.Helper()
 		slice := slice(at(pod.Address, condition))
 		slice.Labels[discoveryv1.LabelManagedBy] = managedBy
-		if err := proxy.follow(State{Services: []*corev1.Service{service()}, Slices: []*discoveryv1.EndpointSlice{slice}}); err != nil {
+		if err := proxy.follow(State{
+			Services: []*corev1.Service{service()},
+			Slices:   []*discoveryv1.EndpointSlice{slice},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -37,14 +37,18 @@ func (k *kernel) recreateTable() {
 		k.must(k.conn.AddSet(set, nil))
 	}
 	dispatch := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: "dispatch"})
-	k.rule(dispatch, load(destinationAddress, register0), load(protocol, register1), load(destinationPort, register2), goTo(k.frontends))
+	k.rule(dispatch, load(destinationAddress, register0),
+		load(protocol, register1), load(destinationPort, register2), goTo(k.frontends))
 	node := k.set(nftables.TypeIPAddr, podnet.NodeAddress.AsSlice(), localhost.AsSlice())
 	k.rule(dispatch, load(destinationAddress, register0), in(node),
 		load(protocol, register0), load(destinationPort, register1), goTo(k.nodePorts))
 
 	// The first packet of a connection meets the rules at its source: a Pod's packet when it arrives at the node, and the
 	// node's own packet when it is sent.
-	for name, hook := range map[string]*nftables.ChainHook{"from-pods": nftables.ChainHookPrerouting, "from-node": nftables.ChainHookOutput} {
+	for name, hook := range map[string]*nftables.ChainHook{
+		"from-pods": nftables.ChainHookPrerouting,
+		"from-node": nftables.ChainHookOutput,
+	} {
 		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest),
 			expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
 	}
@@ -67,7 +71,8 @@ func (k *kernel) recreateTable() {
 	// 127.0.0.1 is for the node alone, as it would be without the changed kernel setting (see prepare).
 	loopback := k.hook("loopback", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	k.rule(loopback, load(inInterface, register0), differs([]byte("lo\x00")),
-		load(destinationNetwork8, register0), equals(localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
+		load(destinationNetwork8, register0), equals(localhost.AsSlice()[:1]),
+		expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
 }
 
 var localhost = netip.MustParseAddr("127.0.0.1")
@@ -75,7 +80,9 @@ var localhost = netip.MustParseAddr("127.0.0.1")
 // portUnreachable is ICMP's code for "port unreachable". Programs see "connection refused".
 const portUnreachable = 3
 
-func (k *kernel) hook(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+func (k *kernel) hook(
+	name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority,
+) *nftables.Chain {
 	return k.conn.AddChain(&nftables.Chain{Table: k.table, Name: name, Type: kind, Hooknum: hook, Priority: priority})
 }
 
@@ -121,10 +128,11 @@ var (
 	destinationAddress   = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
 	destinationNetwork8  = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 1}
 	destinationNetwork16 = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 2}
-	destinationPort      = &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2} // it is the same in TCP, UDP and SCTP
-	protocol             = &expr.Meta{Key: expr.MetaKeyL4PROTO}
-	inInterface          = &expr.Meta{Key: expr.MetaKeyIIFNAME}
-	outInterface         = &expr.Meta{Key: expr.MetaKeyOIFNAME}
+	// destinationPort is the same in TCP, UDP and SCTP.
+	destinationPort = &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
+	protocol        = &expr.Meta{Key: expr.MetaKeyL4PROTO}
+	inInterface     = &expr.Meta{Key: expr.MetaKeyIIFNAME}
+	outInterface    = &expr.Meta{Key: expr.MetaKeyOIFNAME}
 )
 
 // load loads a part of a packet into registers.

@@ -206,7 +206,12 @@ func service(change ...func(*corev1.Service)) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7"},
-			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}},
+			Ports: []corev1.ServicePort{{
+				Name:       "http",
+				Protocol:   corev1.ProtocolTCP,
+				Port:       80,
+				TargetPort: intstr.FromInt32(8080),
+			}},
 		},
 	}
 	for _, change := range change {
@@ -218,9 +223,18 @@ func service(change ...func(*corev1.Service)) *corev1.Service {
 // slice returns an EndpointSlice of default/web, with endpoints at one port.
 func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default",
+			Name:      "web-1",
+			Labels:    map[string]string{discoveryv1.LabelServiceName: "web"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   endpoints,
+		Ports: []discoveryv1.EndpointPort{{
+			Name:     new("http"),
+			Protocol: ptr.To(corev1.ProtocolTCP),
+			Port:     ptr.To[int32](8080),
+		}},
 	}
 }
 
