@@ -23,7 +23,9 @@ type Programs struct {
 // ProgramsOf returns the node's programs of the checkout at root.
 func ProgramsOf(root string) Programs {
 	return Programs{
-		Init: targets.Init(root).Output, Agent: targets.Agent(root).Output, Builder: []string{targets.ImageBuild(root).Output, root},
+		Init:    targets.Init(root).Output,
+		Agent:   targets.Agent(root).Output,
+		Builder: []string{targets.ImageBuild(root).Output, root},
 		targets: targets.Node(root),
 	}
 }

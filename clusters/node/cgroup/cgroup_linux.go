@@ -47,7 +47,9 @@ func delegated(file string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	listed := strings.Fields(string(content))
-	found := slices.DeleteFunc(slices.Clone(controllers), func(controller string) bool { return !slices.Contains(listed, controller) })
+	found := slices.DeleteFunc(slices.Clone(controllers), func(controller string) bool {
+		return !slices.Contains(listed, controller)
+	})
 	if !slices.Contains(found, "cpu") && !slices.Contains(found, "memory") {
 		return nil, fmt.Errorf("%w: %s lists neither cpu nor memory", ErrNone, file)
 	}

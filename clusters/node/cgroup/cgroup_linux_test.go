@@ -108,7 +108,9 @@ func TestCreateRemovesAbandonedGroups(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := os.WriteFile(filepath.Join(used.Programs(), "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(used.Programs(), "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0,
+	); err != nil {
 		t.Fatal(err)
 	}
 	next, err := Create(base, "test-next", nil, os.Getuid(), os.Getgid())

@@ -6,7 +6,8 @@
 // one. So may users with a systemd of their own (systemd --user) to which the machine's systemd has delegated some or
 // all controllers.
 //
-//	operator-labs-SCOPE/        the node's, which its root may change (for an ordinary user, a systemd scope: operator-labs-SCOPE.scope)
+//	operator-labs-SCOPE/        the node's, which its root may change
+//	                            (for an ordinary user, a systemd scope: operator-labs-SCOPE.scope)
 //	    node/                   its own programs
 //	    CONTAINER/              one for each container, created by package cri
 //

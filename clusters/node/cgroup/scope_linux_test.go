@@ -39,7 +39,8 @@ func init() {
 	if got := strings.Join(g.Controllers, " "); got != strings.TrimSpace(string(passed)) {
 		err = errors.Join(err, fmt.Errorf("the group reports the controllers %q", got))
 	}
-	fmt.Println("passed", string(passed), string(own), errors.Join(err, ownErr, os.Mkdir(filepath.Join(g.Dir, "container"), 0o755)))
+	fmt.Println("passed", string(passed), string(own),
+		errors.Join(err, ownErr, os.Mkdir(filepath.Join(g.Dir, "container"), 0o755)))
 	os.Exit(0)
 }
 
@@ -66,7 +67,8 @@ func TestEnterUsesSystemdScope(t *testing.T) {
 	if strings.Contains(output, ErrNone.Error()) {
 		t.Skip(output)
 	}
-	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // all versions of systemd delegate memory
+	// All versions of systemd delegate memory.
+	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("output %q does not contain %q", output, want)
 		}

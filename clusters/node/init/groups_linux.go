@@ -86,7 +86,11 @@ func guardGroups(dir string) (life io.Closer, err error) {
 	}
 	defer read.Close()
 	guard := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{"operator-labs-groups", dir}, Dir: "/", Env: []string{"GOMAXPROCS=1"}, Stdin: read,
+		Path:        "/proc/self/exe",
+		Args:        []string{"operator-labs-groups", dir},
+		Dir:         "/",
+		Env:         []string{"GOMAXPROCS=1"},
+		Stdin:       read,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := guard.Start(); err != nil {

@@ -63,7 +63,9 @@ func host(arguments []string) error {
 	if err := serve(h, inside); err != nil {
 		return errors.Join(err, report(plan.Status{Error: err.Error()}))
 	}
-	if err := report(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
+	if err := report(plan.Status{
+		Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")},
+	}); err != nil {
 		return err // no process waits for the node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
@@ -250,7 +252,9 @@ func memory(value any) (*os.File, error) {
 }
 
 // files returns the file system of the node. trees are the sources of mounts that the first process can't open itself.
-func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root namespace.Root, trees []*os.File, err error) {
+func files(
+	h plan.Host, mapping namespace.Mapping, groups *cgroup.Group,
+) (root namespace.Root, trees []*os.File, err error) {
 	user, group := mapping.Owner()
 	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
 	for _, dir := range []string{
@@ -280,11 +284,15 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 			}
 		}
 	}
-	root.Mounts = []namespace.Mount{{Target: "/tmp", Options: "mode=1777,size=10%"}, {Target: "/run", Options: "mode=755,size=10%"}}
+	root.Mounts = []namespace.Mount{
+		{Target: "/tmp", Options: "mode=1777,size=10%"},
+		{Target: "/run", Options: "mode=755,size=10%"},
+	}
 	if h.Keep {
 		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")})
 	} else {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"}) // 25% of the machine's memory
+		// The size is 25% of the machine's memory.
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"})
 	}
 	root.Mounts = append(root.Mounts,
 		namespace.Mount{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},

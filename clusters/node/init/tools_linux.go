@@ -54,11 +54,23 @@ func pause([]string) error {
 var mountFlags = map[string]struct {
 	set, clear uintptr
 }{
-	"ro": {unix.MS_RDONLY, 0}, "rw": {0, unix.MS_RDONLY}, "nosuid": {unix.MS_NOSUID, 0}, "nodev": {unix.MS_NODEV, 0},
-	"noexec": {unix.MS_NOEXEC, 0}, "relatime": {unix.MS_RELATIME, 0}, "noatime": {unix.MS_NOATIME, 0},
-	"bind": {unix.MS_BIND, 0}, "rbind": {unix.MS_BIND | unix.MS_REC, 0}, "remount": {unix.MS_REMOUNT, 0}, "defaults": {0, 0},
-	"shared": {unix.MS_SHARED, 0}, "rshared": {unix.MS_SHARED | unix.MS_REC, 0}, "slave": {unix.MS_SLAVE, 0},
-	"rslave": {unix.MS_SLAVE | unix.MS_REC, 0}, "private": {unix.MS_PRIVATE, 0}, "rprivate": {unix.MS_PRIVATE | unix.MS_REC, 0},
+	"ro":       {unix.MS_RDONLY, 0},
+	"rw":       {0, unix.MS_RDONLY},
+	"nosuid":   {unix.MS_NOSUID, 0},
+	"nodev":    {unix.MS_NODEV, 0},
+	"noexec":   {unix.MS_NOEXEC, 0},
+	"relatime": {unix.MS_RELATIME, 0},
+	"noatime":  {unix.MS_NOATIME, 0},
+	"bind":     {unix.MS_BIND, 0},
+	"rbind":    {unix.MS_BIND | unix.MS_REC, 0},
+	"remount":  {unix.MS_REMOUNT, 0},
+	"defaults": {0, 0},
+	"shared":   {unix.MS_SHARED, 0},
+	"rshared":  {unix.MS_SHARED | unix.MS_REC, 0},
+	"slave":    {unix.MS_SLAVE, 0},
+	"rslave":   {unix.MS_SLAVE | unix.MS_REC, 0},
+	"private":  {unix.MS_PRIVATE, 0},
+	"rprivate": {unix.MS_PRIVATE | unix.MS_REC, 0},
 }
 
 // mountCall has the arguments of a command line of mount(8).

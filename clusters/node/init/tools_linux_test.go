@@ -44,14 +44,30 @@ var program = sync.OnceValues(func() (string, error) {
 func TestParseMountAcceptsKubeletCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]mountCall{
-		"-t tmpfs -o size=64m,noswap tmpfs /v":        {source: "tmpfs", target: "/v", kind: "tmpfs", data: "size=64m,noswap"},
-		"-t tmpfs tmpfs /v":                           {source: "tmpfs", target: "/v", kind: "tmpfs"},
-		"-o bind /a /b":                               {source: "/a", target: "/b", flags: unix.MS_BIND},
-		"--no-canonicalize -o bind /proc/1/fd/9 /b":   {source: "/proc/1/fd/9", target: "/b", flags: unix.MS_BIND},
-		"-o bind,remount,ro /a /b":                    {source: "/a", target: "/b", flags: unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY},
-		"-o ro,rw,relatime /a /b":                     {source: "/a", target: "/b", flags: unix.MS_RELATIME},
-		"--make-rshared /a":                           {target: "/a", flags: unix.MS_SHARED | unix.MS_REC},
-		"-t ext4 -o defaults,noexec,data=x /dev/a /b": {source: "/dev/a", target: "/b", kind: "ext4", flags: unix.MS_NOEXEC, data: "data=x"},
+		"-t tmpfs -o size=64m,noswap tmpfs /v": {
+			source: "tmpfs", target: "/v", kind: "tmpfs", data: "size=64m,noswap",
+		},
+		"-t tmpfs tmpfs /v": {
+			source: "tmpfs", target: "/v", kind: "tmpfs",
+		},
+		"-o bind /a /b": {
+			source: "/a", target: "/b", flags: unix.MS_BIND,
+		},
+		"--no-canonicalize -o bind /proc/1/fd/9 /b": {
+			source: "/proc/1/fd/9", target: "/b", flags: unix.MS_BIND,
+		},
+		"-o bind,remount,ro /a /b": {
+			source: "/a", target: "/b", flags: unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY,
+		},
+		"-o ro,rw,relatime /a /b": {
+			source: "/a", target: "/b", flags: unix.MS_RELATIME,
+		},
+		"--make-rshared /a": {
+			target: "/a", flags: unix.MS_SHARED | unix.MS_REC,
+		},
+		"-t ext4 -o defaults,noexec,data=x /dev/a /b": {
+			source: "/dev/a", target: "/b", kind: "ext4", flags: unix.MS_NOEXEC, data: "data=x",
+		},
 	} {
 		got, err := parseMount(strings.Fields(line))
 		if err != nil || got != want {
@@ -249,7 +265,10 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	allIDs := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
 	s := probeIn(t, "echo 0 > /proc/sys/user/max_user_namespaces", &syscall.SysProcAttr{
 		// The limit applies to a namespace in which root has the rights of the machine's root.
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: allIDs, GidMappings: allIDs, GidMappingsEnableSetgroups: true,
+		Cloneflags:                 syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings:                allIDs,
+		GidMappings:                allIDs,
+		GidMappingsEnableSetgroups: true,
 	})
 	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
 		t.Errorf("the probe reported %+v", s)

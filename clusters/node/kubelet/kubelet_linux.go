@@ -25,7 +25,11 @@ const (
 // Configuration returns the kubelet's configuration.
 func Configuration() []byte {
 	return []byte(strings.NewReplacer(
-		"{NodeIP}", plan.NodeIP, "{Etc}", plan.Etc, "{CRISocket}", plan.CRISocket, "{DNSIP}", plan.DNSIP, "{Domain}", plan.Domain,
+		"{NodeIP}", plan.NodeIP,
+		"{Etc}", plan.Etc,
+		"{CRISocket}", plan.CRISocket,
+		"{DNSIP}", plan.DNSIP,
+		"{Domain}", plan.Domain,
 	).Replace(configuration))
 }
 

@@ -40,8 +40,11 @@ func TestObjectsMatchAPITypes(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string]string{
-		"StorageClass": "storageclasses", "ConfigMap": "configmaps", "ClusterRoleBinding": "clusterrolebindings",
-		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+		"StorageClass":                     "storageclasses",
+		"ConfigMap":                        "configmaps",
+		"ClusterRoleBinding":               "clusterrolebindings",
+		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	} {
 		for _, object := range objects {
 			if object.GetKind() != kind {
@@ -78,7 +81,8 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		running = append(running, regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1)...)
+		running = append(running,
+			regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1)...)
 	}
 	if len(running) != 7 {
 		t.Errorf("images = %v, want 7", running)

@@ -48,7 +48,11 @@ func TestExplain(t *testing.T) {
 			map[string]string{"sys/user/max_net_namespaces": "0\n"},
 			"kind net", "sysctl user.max_net_namespaces=15000",
 		},
-		"all in use": {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "limit of namespaces", "lsns"},
+		"all in use": {
+			syscall.ENOSPC,
+			map[string]string{"sys/user/max_user_namespaces": "10\n"},
+			"limit of namespaces", "lsns",
+		},
 		"Debian's setting": {
 			syscall.EPERM,
 			map[string]string{"sys/kernel/unprivileged_userns_clone": "0\n"},
@@ -56,7 +60,10 @@ func TestExplain(t *testing.T) {
 		},
 		"Ubuntu's AppArmor": {
 			syscall.EACCES,
-			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "sys/kernel/unprivileged_userns_clone": "1\n"},
+			map[string]string{
+				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+				"sys/kernel/unprivileged_userns_clone":             "1\n",
+			},
 			"AppArmor", "apparmor_restrict_unprivileged_userns=0",
 		},
 		"Ubuntu's AppArmor, reported by the kernel": {
@@ -77,7 +84,10 @@ func TestExplain(t *testing.T) {
 		},
 		"a container with a profile": {
 			syscall.EPERM,
-			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/attr/current": "docker-default (enforce)\n"},
+			map[string]string{
+				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+				"self/attr/current": "docker-default (enforce)\n",
+			},
 			"container without privileges", "--privileged",
 		},
 		"a container":   {syscall.EPERM, nil, "container without privileges", "--privileged"},
@@ -97,7 +107,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: the kernel's error is not wrapped: %v", name, err)
 		}
 	}
-	if other := errors.New("no such program"); !errors.Is(Explain(other), other) || errors.As(Explain(other), new(*Unavailable)) {
+	if other := errors.New("no such program"); !errors.Is(Explain(other), other) ||
+		errors.As(Explain(other), new(*Unavailable)) {
 		t.Error("Explain() turned an unrelated error into an *Unavailable")
 	}
 	if Explain(nil) != nil {

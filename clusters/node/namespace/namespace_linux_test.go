@@ -107,7 +107,8 @@ func TestCrossingPreservesErrors(t *testing.T) {
 	if _, err := c.DialContext(t.Context(), "tcp", closedPort); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("DialContext() error for a port without a listener = %v, want ECONNREFUSED", err)
 	}
-	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil || !strings.Contains(err.Error(), "pigeon") {
+	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil ||
+		!strings.Contains(err.Error(), "pigeon") {
 		t.Errorf("DialContext() error for an unknown network = %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -195,7 +196,8 @@ func TestDetachedTreeDoesNotPropagateMounts(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(node, unix.MNT_DETACH) })
 	mount("tmpfs", filepath.Join(node, "below"), 0)
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil || !strings.Contains(string(mounts), node+"/below ") || strings.Contains(string(mounts), machine+"/below ") {
+	if err != nil || !strings.Contains(string(mounts), node+"/below ") ||
+		strings.Contains(string(mounts), machine+"/below ") {
 		t.Errorf("mounts = %s, %v; want the new mount on the node only", mounts, err)
 	}
 }

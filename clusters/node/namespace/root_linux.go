@@ -182,7 +182,9 @@ func point(tree int, target string) error {
 
 // ReadOnly makes a mount and all mounts below it read-only.
 func ReadOnly(path string) error {
-	if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_RDONLY,
+	}); err != nil {
 		return fmt.Errorf("making %s read-only: %w", path, err)
 	}
 	return nil
@@ -238,7 +240,9 @@ func createDevices(trees []int) error {
 			return err
 		}
 	}
-	if err := unix.Mount("devpts", dev+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+	if err := unix.Mount(
+		"devpts", dev+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620",
+	); err != nil {
 		return fmt.Errorf("mounting /dev/pts: %w", err)
 	}
 	if err := unix.Mount("tmpfs", dev+"/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
@@ -254,7 +258,11 @@ func createDevices(trees []int) error {
 
 // DeviceLinks are the symbolic links that every /dev has.
 var DeviceLinks = map[string]string{
-	"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+	"ptmx":   "pts/ptmx",
+	"fd":     "/proc/self/fd",
+	"stdin":  "/proc/self/fd/0",
+	"stdout": "/proc/self/fd/1",
+	"stderr": "/proc/self/fd/2",
 }
 
 // Pivot makes a mount the root of the file system, and unmounts the old one.

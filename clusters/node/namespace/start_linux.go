@@ -17,7 +17,8 @@ import (
 )
 
 // everything has the flags of all namespaces that the node has of its own.
-const everything = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+const everything = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+	unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 // waitVariable makes a first process wait for its IDs. Its value is the number of the last descriptor, on which the
 // process receives a byte when the IDs are mapped.
@@ -68,7 +69,8 @@ func start(c Command) (*exec.Cmd, error) {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = c.Mapping.Users, c.Mapping.Groups
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = !c.Mapping.Single()
 		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {
-			cmd.SysProcAttr.Credential = &syscall.Credential{} // the process becomes root in the namespace, in which our own user is not mapped
+			// The process becomes root in the namespace, in which our own user is not mapped.
+			cmd.SysProcAttr.Credential = &syscall.Credential{}
 		}
 		return cmd, thread.Run(cmd.Start)
 	}

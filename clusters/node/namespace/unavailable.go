@@ -90,7 +90,9 @@ func Explain(err error) error {
 		return &Unavailable{"this machine's kernel lacks namespaces, or is too old", "Linux 5.12 or later is needed", err}
 	case refused && is("sys/kernel/unprivileged_userns_clone", 0):
 		return &Unavailable{
-			"only root can create user namespaces on this machine", "let root run: sysctl kernel.unprivileged_userns_clone=1", err,
+			"only root can create user namespaces on this machine",
+			"let root run: sysctl kernel.unprivileged_userns_clone=1",
+			err,
 		}
 	case refused && is("sys/kernel/apparmor_restrict_unprivileged_userns", 1) && !filtered():
 		return &Unavailable{

@@ -63,7 +63,10 @@ func enter(inGroup bool) error {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return err
 	}
-	return reexec(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
+	return reexec(
+		&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}},
+		"TMPDIR="+dir, "HOME="+dir,
+	)
 }
 
 func first(mapping namespace.Mapping) error { return start(namespace.Command{Mapping: mapping}) }
@@ -107,7 +110,9 @@ func start(c namespace.Command) error {
 
 // arguments returns our own arguments, without a file of the go command to which the test's user may not write.
 func arguments() []string {
-	return slices.DeleteFunc(slices.Clone(os.Args), func(argument string) bool { return strings.HasPrefix(argument, "-test.testlogfile=") })
+	return slices.DeleteFunc(slices.Clone(os.Args), func(argument string) bool {
+		return strings.HasPrefix(argument, "-test.testlogfile=")
+	})
 }
 
 func runInside(m *testing.M) int {

@@ -63,7 +63,10 @@ func run() error {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return err
 	}
-	return reexec(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir, prepared+"=yes")
+	return reexec(
+		&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}},
+		"TMPDIR="+dir, "HOME="+dir, prepared+"=yes",
+	)
 }
 
 func reexec(attributes *syscall.SysProcAttr, environment ...string) error {

@@ -71,11 +71,20 @@ func Pods(root string) ([]Program, error) {
 	return []Program{
 		{
 			gobuild.Target{Package: ".", Module: filepath.Join(sources, "coredns"), Output: filepath.Join(built, "coredns")},
-			progress.Work{What: "CoreDNS", Modules: 35, Download: 5 * time.Second, Packages: 516, Compile: 57 * time.Second, Link: 3 * time.Second},
+			progress.Work{
+				What:     "CoreDNS",
+				Modules:  35,
+				Download: 5 * time.Second,
+				Packages: 516,
+				Compile:  57 * time.Second,
+				Link:     3 * time.Second,
+			},
 		},
 		{
 			gobuild.Target{
-				Package: provisioner, Module: filepath.Join(sources, "localpath"), Output: filepath.Join(built, "local-path-provisioner"),
+				Package:   provisioner,
+				Module:    filepath.Join(sources, "localpath"),
+				Output:    filepath.Join(built, "local-path-provisioner"),
 				LinkFlags: []string{"-X", "main.VERSION=" + version},
 			},
 			progress.Work{
@@ -85,7 +94,14 @@ func Pods(root string) ([]Program, error) {
 		},
 		{
 			gobuild.Target{Package: ".", Module: filepath.Join(sources, "shell"), Output: filepath.Join(built, "shell")},
-			progress.Work{What: "the shell of volumes", Modules: 2, Download: time.Second, Packages: 9, Compile: 2 * time.Second, Link: time.Second},
+			progress.Work{
+				What:     "the shell of volumes",
+				Modules:  2,
+				Download: time.Second,
+				Packages: 9,
+				Compile:  2 * time.Second,
+				Link:     time.Second,
+			},
 		},
 	}, nil
 }
@@ -125,7 +141,14 @@ func Addon(root, name string) ([]Program, error) {
 				Package: pebble + "/cmd/pebble", Module: filepath.Join(sources, "pebble"), Output: filepath.Join(built, "pebble"),
 				LinkFlags: []string{"-X", "main.version=" + strings.TrimPrefix(version, "v")},
 			},
-			progress.Work{What: "Pebble", Modules: 6, Download: time.Second, Packages: 19, Compile: 3 * time.Second, Link: time.Second},
+			progress.Work{
+				What:     "Pebble",
+				Modules:  6,
+				Download: time.Second,
+				Packages: 19,
+				Compile:  3 * time.Second,
+				Link:     time.Second,
+			},
 		}}, nil
 	case "ingress":
 		return []Program{{

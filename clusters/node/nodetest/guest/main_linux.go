@@ -6,8 +6,10 @@
 //	guest serve ADDRESS   greets each client
 //	guest exit CODE       ends at once
 //	guest ignore-sigterm  ignores SIGTERM
-//	guest spawn           ignores SIGTERM, as do its two children, one of which has left its process group, its session and its parent
-//	guest leave-zombie    has a child that it never waits for, and one that has left it. Both end. It prints when one zombie is left
+//	guest spawn           ignores SIGTERM, as do its two children, one of which has left its process group, its
+//	                      session and its parent
+//	guest leave-zombie    has a child that it never waits for, and one that has left it. Both end. It prints when
+//	                      one zombie is left
 //	guest print BYTES     prints so much, and then "the end"
 //	guest fill FILE BYTES writes so much to a file, and prints the error if it can't
 //	guest fill-disk FILE  writes to a file until it can't, prints the error, and keeps running
