@@ -385,7 +385,7 @@ func (g *guests) takenPort(t *testing.T) {
 	eventually(t, "the port is free", func() (bool, error) {
 		listener, err := net.ListenTCP("tcp4", address)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is asked again
+			return false, nil //nolint:nilerr // eventually tries again
 		}
 		return true, listener.Close()
 	})

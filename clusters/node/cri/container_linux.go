@@ -237,7 +237,7 @@ func (s *Server) StopContainer(
 	return &runtimeapi.StopContainerResponse{}, s.end(ctx, c, time.Duration(r.Timeout)*time.Second)
 }
 
-// drainLimit is how long a Pod that is to end may continue to receive new connections. It takes milliseconds.
+// drainLimit bounds how long a Pod that is being stopped may still receive new connections. It takes milliseconds.
 const drainLimit = 5 * time.Second
 
 func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duration) error {

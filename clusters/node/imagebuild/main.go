@@ -25,8 +25,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	// The Pod may be deleted meanwhile, and no process reads the output then. The build continues, so that the next Pod
-	// finds the image.
+	// If the Pod is deleted during the build, no process reads the output any more. The build continues, so that the next
+	// Pod finds the image.
 	signal.Ignore(syscall.SIGPIPE)
 	var err error
 	if len(os.Args) == 3 {

@@ -83,7 +83,7 @@ func killIn(mounts os.FileInfo, number int) bool {
 	return err == nil && os.SameFile(mounts, other) && process.Signal(unix.SIGKILL)
 }
 
-// killTree kills a process and its descendants, except those that their parents have left.
+// killTree kills a process and its descendants. It does not find descendants whose parents have ended.
 func killTree(process *os.Process) {
 	below := pid.Below(process.Pid)
 	if process.Signal(unix.Signal(0)) != nil {

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Inside is to be called by TestMain, and does not return. It runs the tests in namespaces like those of a node, as the
+// Inside must be called by TestMain, and does not return. It runs the tests in namespaces like those of a node, as the
 // first process: as root with many IDs, and as an ordinary user with one. The tests see the machine's files, and have a
 // /tmp of their own.
 func Inside(m *testing.M) { enterAndRun(m, false) }

@@ -19,7 +19,7 @@ const (
 	nobody   = 65534
 )
 
-// Main is to be called by TestMain, and does not return. The prepare functions run before the tests lose their network.
+// Main must be called by TestMain, and does not return. The prepare functions run before the tests lose their network.
 // They provide what the tests need and can't get without one.
 func Main(m *testing.M, prepare ...func() error) {
 	if os.Getenv(inside) != "" {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// inside are the networks to which the node sends no packets outside.
+// inside are the networks whose packets never leave the node.
 var inside = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), // "this network"
 	podnet.ServiceNetwork, podnet.PodNetwork,

@@ -61,7 +61,8 @@ func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// finished reports whether something other than a deletion ended a Pod for good: an eviction, or its deadline.
+// finished reports whether a Pod has ended for good, even without a deletion: it completed, was evicted, or exceeded
+// its deadline.
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

@@ -101,8 +101,8 @@ func (k *kernel) set(keyType nftables.SetDatatype, keys ...[]byte) *nftables.Set
 	return set
 }
 
-// oneOf continues in one of so many cases. For three backends, three rules that continue in one of three, one of two,
-// and one of one case give each backend the same share.
+// oneOf continues at random in one of the given number of cases. For three backends, three rules that continue in one
+// of three, one of two, and one of one case give each backend the same share.
 func oneOf(cases int) expressions {
 	if cases == 1 {
 		return nil

@@ -10,8 +10,8 @@
 //	                      session and its parent
 //	guest leave-zombie    has a child that it never waits for, and one that has left it. Both end. It prints when
 //	                      one zombie is left
-//	guest print BYTES     prints so much, and then "the end"
-//	guest fill FILE BYTES writes so much to a file, and prints the error if it can't
+//	guest print BYTES     prints that many bytes, and then "the end"
+//	guest fill FILE BYTES writes that many bytes to a file, and prints the error if it can't
 //	guest fill-disk FILE  writes to a file until it can't, prints the error, and keeps running
 //	guest detach ...      starts a guest in a session of its own, and ends
 package main
