@@ -211,7 +211,10 @@ func startWatch(b *testing.B) *watched {
 		_, _ = io.Copy(io.Discard, output)
 		_ = command.Wait() // interrupted
 	})
-	w := &watched{B: b, source: filepath.Join(dir, "internal", "controller", "icecream_controller.go"), lines: bufio.NewScanner(output)}
+	w := &watched{
+		B: b, source: filepath.Join(dir, "internal", "controller", "icecream_controller.go"),
+		lines: bufio.NewScanner(output),
+	}
 	waitFor(b, w.lines, "Watching ")
 	return w
 }

@@ -117,7 +117,10 @@ func newBed(b *testing.B) bed {
 const space = metav1.NamespaceDefault
 
 func (b bed) pod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{server()}}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{server()}},
+	}
 }
 
 func server() corev1.Container {
@@ -219,7 +222,8 @@ func (b bed) waitGone(name string) {
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	err = await.ChangeSince(ctx, pod.ResourceVersion, b.CoreV1().Pods(space), metav1.ListOptions{FieldSelector: "metadata.name=" + name},
+	err = await.ChangeSince(ctx, pod.ResourceVersion, b.CoreV1().Pods(space),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + name},
 		func(change watch.Event) (bool, error) { return change.Type == watch.Deleted, nil })
 	if err != nil {
 		b.Fatal(err)
@@ -254,7 +258,9 @@ func (b bed) deploy(name string, replicas int32, revision string) {
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	err = await.Change(ctx, deployments, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+	err = await.Change(ctx, deployments, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + name,
+	}, func(change watch.Event) (bool, error) {
 		d, ok := change.Object.(*appsv1.Deployment)
 		return ok && d.Status.ObservedGeneration >= d.Generation && d.Spec.Template.Annotations["revision"] == revision &&
 			d.Status.UpdatedReplicas == replicas && d.Status.ReadyReplicas == replicas && d.Status.Replicas == replicas, nil
@@ -276,7 +282,9 @@ func BenchmarkReplicas(bench *testing.B) {
 		b.deploy(name, 50, "1")
 		took = append(took, time.Since(began).Seconds())
 		background := metav1.DeletePropagationForeground
-		if err := b.AppsV1().Deployments(space).Delete(b.Context(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		if err := b.AppsV1().Deployments(space).Delete(b.Context(), name, metav1.DeleteOptions{
+			PropagationPolicy: &background,
+		}); err != nil {
 			b.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(b.Context(), patience)

@@ -32,7 +32,8 @@ const startTimeout = 60 * time.Second
 // arrive after its target has moved.
 var flags = []string{
 	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
-	"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-breakpad",
+	"--disable-background-networking", "--disable-component-update", "--disable-sync",
+	"--disable-extensions", "--disable-breakpad",
 	"--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--force-prefers-reduced-motion",
 	"--remote-debugging-port=0",
 }

@@ -102,10 +102,12 @@ func TestClickOnCheckShowsRequests(t *testing.T) {
 				if want < 5 || got.Within != want || got.Rows != want || got.Check != "freezer-down" {
 					t.Errorf("picked = %+v, want freezer-down with %d moments", got, want)
 				}
-				if got.Outside == 0 || !strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
+				if got.Outside == 0 ||
+					!strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
 					t.Errorf("the others are not dimmed, or the list and the choice do not show the picked check: %+v", got)
 				}
-				saveScreenshot(tab, t, fmt.Sprintf("picked-check-%s-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
+				saveScreenshot(tab, t, fmt.Sprintf("picked-check-%s-%s-%s",
+					strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
 				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				if after := look(tab, t); after.Check != "" || after.Rows != 0 {
 					t.Errorf("after the second click: picked = %+v, want none", after)
@@ -140,7 +142,8 @@ func TestClickOnMomentShowsDetails(t *testing.T) {
 				t.Errorf("picked = %+v, want killed-between", got)
 			}
 			do(tab, t, chromedp.Click(chromedp.CSS("#requests tbody tr:last-child button")))
-			if got := look(tab, t).Moment; !strings.Contains(got, "patch icecreams parfait") || !strings.Contains(got, "answered with 200") {
+			if got := look(tab, t).Moment; !strings.Contains(got, "patch icecreams parfait") ||
+				!strings.Contains(got, "answered with 200") {
 				t.Errorf("the details are %q, want the last request of the list", got)
 			}
 		})
@@ -194,7 +197,8 @@ func TestReportWorksWithKeyboard(t *testing.T) {
 		t.Error("+ does not zoom in")
 	}
 	do(tab, t, chromedp.KeyEvent(kb.Escape))
-	if got := look(tab, t); got.Check != "" || got.Moment != "" || !value[bool](tab, t, `document.getElementById("whole").disabled`) {
+	if got := look(tab, t); got.Check != "" || got.Moment != "" ||
+		!value[bool](tab, t, `document.getElementById("whole").disabled`) {
 		t.Errorf("after Escape: %+v, want nothing picked or zoomed", got)
 	}
 }
@@ -214,8 +218,8 @@ func TestZoomKeepsAllEvents(t *testing.T) {
 		t.Errorf("zoomed in, the check is %.0f wide and has the text %q", width, label)
 	}
 	saveScreenshot(tab, t, "zoomed-narrow-light")
-	do(tab, t, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")), chromedp.Click(chromedp.CSS("#wider")),
-		chromedp.Click(chromedp.CSS("#whole")))
+	do(tab, t, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")),
+		chromedp.Click(chromedp.CSS("#wider")), chromedp.Click(chromedp.CSS("#whole")))
 	if got := shown(); got != all || all != len(r.Checks) {
 		t.Errorf("the whole run shows %d checks, at first %d, want %d", got, all, len(r.Checks))
 	}
@@ -243,11 +247,15 @@ func TestFailedBuildShowsReasonFirst(t *testing.T) {
 	for _, s := range screens {
 		tab := open(browser, t, page(t, read(t, "../../grading/report/testdata/not-built.json")), s)
 		headings := value[[]string](tab, t, `[...document.querySelectorAll("h1, h2")].map((e) => e.textContent)`)
-		if want := []string{"The reconciler", "It does not build", "Errors of the tools", "Checks", "This run"}; !slices.Equal(headings, want) {
+		if want := []string{
+			"The reconciler", "It does not build", "Errors of the tools", "Checks", "This run",
+		}; !slices.Equal(headings, want) {
 			t.Errorf("the headings are %q, want %q", headings, want)
 		}
 		do(tab, t, chromedp.Click(chromedp.CSS(".plain summary")))
-		if n := value[int](tab, t, `[...document.querySelectorAll(".planned li")].filter((e) => e.checkVisibility()).length`); n != 13 {
+		if n := value[int](
+			tab, t, `[...document.querySelectorAll(".planned li")].filter((e) => e.checkVisibility()).length`,
+		); n != 13 {
 			t.Errorf("%d checks are listed, want 13", n)
 		}
 	}

@@ -195,7 +195,9 @@ func TestPagesFitEveryScreen(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s %s", name, s.name, s.scheme), func(t *testing.T) {
 				tab := open(browser, t, page(t, r), s)
 				saveScreenshot(tab, t, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
-				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
+				do(tab, t, chromedp.Evaluate[chromedp.Void](
+					`document.querySelectorAll("details").forEach((d) => { d.open = true })`,
+				))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 					t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 				}

@@ -83,7 +83,9 @@ func TestPagesAreAccessible(t *testing.T) {
 		for _, s := range screens {
 			t.Run(name+" "+s.name+" "+s.scheme, func(t *testing.T) {
 				tab := open(browser, t, page(t, all[name]), s)
-				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
+				do(tab, t, chromedp.Evaluate[chromedp.Void](
+					`document.querySelectorAll("details").forEach((d) => { d.open = true })`,
+				))
 				if strings.HasPrefix(name, "faults") {
 					clickInChart(tab, t, "[data-check='6'] rect")
 					clickInChart(tab, t, "path.fault.within")

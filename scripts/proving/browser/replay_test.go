@@ -52,7 +52,8 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 	for _, s := range screens[:3] {
 		t.Run(s.name+" "+s.scheme, func(t *testing.T) {
 			tab := open(browser, t, page(t, r), s)
-			if before := lookAtReplay(tab, t); !strings.HasPrefix(before.Check, check.ID+" ") || len(before.Steps)+len(before.Choices) > 0 {
+			if before := lookAtReplay(tab, t); !strings.HasPrefix(before.Check, check.ID+" ") ||
+				len(before.Steps)+len(before.Choices) > 0 {
 				t.Fatalf("before the start: got %+v, want only the check %s", before, check.ID)
 			}
 			do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))
@@ -79,7 +80,8 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 					saveScreenshot(tab, t, "replay-"+s.name+"-"+s.scheme)
 				}
 			}
-			if end := lookAtReplay(tab, t); asked < 3 || right == 0 || right == asked || len(end.Steps) != len(steps) || len(end.Choices) > 0 {
+			if end := lookAtReplay(tab, t); asked < 3 || right == 0 || right == asked ||
+				len(end.Steps) != len(steps) || len(end.Choices) > 0 {
 				t.Errorf("at the end of %d steps: got %d, with %d of %d answers right", len(steps), len(end.Steps), right, asked)
 			}
 			if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {

@@ -73,7 +73,8 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 			if strings.HasPrefix(load, "data:") {
 				continue
 			}
-			if _, err := fs.Stat(site, path.Join(path.Dir(name), load)); err != nil || strings.Contains(load, ":") || strings.HasPrefix(load, "/") {
+			if _, err := fs.Stat(site, path.Join(path.Dir(name), load)); err != nil ||
+				strings.Contains(load, ":") || strings.HasPrefix(load, "/") {
 				t.Errorf("%s loads %s, which is not in the site", name, load)
 			}
 		}
@@ -120,7 +121,8 @@ func TestSiteHasAnchorsOfGitHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
-		if strings.HasPrefix(page, "solutions/") || strings.HasPrefix(page, "docs/slides/") || strings.HasPrefix(page, "docs/site/") {
+		if strings.HasPrefix(page, "solutions/") ||
+			strings.HasPrefix(page, "docs/slides/") || strings.HasPrefix(page, "docs/site/") {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join("../../..", page))

@@ -36,7 +36,8 @@ const missing = "/missing"
 
 // sitePages has a page of each kind.
 var sitePages = map[string]string{
-	"home": "", "lecture": "docs/lectures/03-finalizers.html", "lab": "labs/02-reconciler/", "reference": "docs/reference/commands.html",
+	"home": "", "lecture": "docs/lectures/03-finalizers.html",
+	"lab": "labs/02-reconciler/", "reference": "docs/reference/commands.html",
 	"runs": "docs/runs/", "run": "docs/runs/03-finalizer/mistake.html",
 }
 
@@ -70,7 +71,9 @@ func serveSite(t *testing.T) string {
 }
 
 // browse opens a page of the site. A request to another host fails the test, and so does an error response.
-func browse(browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void]) context.Context {
+func browse(
+	browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void],
+) context.Context {
 	t.Helper()
 	tab, pageErrors := newTab(browser, t)
 	host, _, _ := strings.Cut(strings.TrimPrefix(address, "http://"), "/")
@@ -133,7 +136,9 @@ func TestSiteIsAccessible(t *testing.T) {
 				tab := browse(browser, t, site+page, s)
 				if kind != "run" { // the run is no page of VitePress
 					waitFor(tab, t, mounted)
-					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
+					if dark := value[bool](
+						tab, t, `document.documentElement.classList.contains("dark")`,
+					); dark != (s.scheme == "dark") {
 						t.Errorf("the page is dark: %t", dark)
 					}
 				}
@@ -214,7 +219,9 @@ func TestTabKeyReachesText(t *testing.T) {
 			break
 		}
 	}
-	if order, want := slices.Compact(parts), []string{"VPSkipLink", "VPNavBar", "VPSidebar", "VPDoc"}; !slices.Equal(order, want) {
+	if order, want := slices.Compact(parts), []string{
+		"VPSkipLink", "VPNavBar", "VPSidebar", "VPDoc",
+	}; !slices.Equal(order, want) {
 		t.Errorf("the tab key reaches %v, want %v", order, want)
 	}
 	// The skip link jumps to the text at once.
@@ -234,7 +241,8 @@ func TestLectureCanBePrinted(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
 	waitFor(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
-	folded := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`)
+	folded := value[float64](tab, t,
+		`document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`)
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
 	waitFor(tab, t, `!document.documentElement.classList.contains("dark")`)
 	saveScreenshot(tab, t, "site-print")

@@ -38,7 +38,8 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	}
 	kubectl := func(args ...string) error {
 		// `lab kubectl` would talk to the playground.
-		return r.command(ctx, r.ControlPlane.Path, append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
+		return r.command(ctx, r.ControlPlane.Path,
+			append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
 	}
 	if err := r.command(ctx, r.Lab, "image", "load", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
 		return err
@@ -56,11 +57,13 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 		return err
 	}
 	patience := "--timeout=" + eachNodePatience.String()
-	if err := kubectl("--namespace=authorizedkeys-system", "rollout", "status", "daemonset,deployment", patience); err != nil {
+	if err := kubectl("--namespace=authorizedkeys-system",
+		"rollout", "status", "daemonset,deployment", patience); err != nil {
 		return err
 	}
 	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
-	if err := kubectl("create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins"); err != nil {
+	if err := kubectl("create", "--filename="+sample,
+		"--as=admin", "--as-group=system:masters", "--as-group=key-admins"); err != nil {
 		return err
 	}
 	if err := r.onNodes(ctx, "644 ", " authorizedkey:ada\n"); err != nil {

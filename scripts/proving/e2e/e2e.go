@@ -91,7 +91,9 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 }
 
 // runSteps runs the steps, and always the last one. It calls explain, which prints details, after a failed step.
-func runSteps(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
+func runSteps(
+	ctx context.Context, options Options, steps []step, explain func(context.Context), last step,
+) (result *Result, err error) {
 	result = &Result{}
 	started := time.Now()
 	defer func() {
@@ -147,7 +149,9 @@ func (r *runner) steps() ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, step{name: "build the images", needs: building, limit: 2 * time.Hour, resumable: true, do: r.build})
+		steps = append(steps, step{
+			name: "build the images", needs: building, limit: 2 * time.Hour, resumable: true, do: r.build,
+		})
 	}
 	steps = append(steps,
 		step{name: "create the student cluster", needs: 4 * time.Minute, limit: 30 * time.Minute, do: r.create},
@@ -180,7 +184,10 @@ func (r *runner) steps() ([]step, error) {
 		})
 	}
 	return append(steps,
-		step{name: "deploy an operator of each node, a DaemonSet", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.daemonSet},
+		step{
+			name: "deploy an operator of each node, a DaemonSet", needs: 30 * time.Second, limit: 5 * time.Minute,
+			do: r.daemonSet,
+		},
 		step{name: "invite two students", needs: 10 * time.Second, limit: 5 * time.Minute, do: r.invite},
 		step{name: "test what a student may do", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.tryAllowed},
 		step{name: "test what a student may not do", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.tryForbidden},

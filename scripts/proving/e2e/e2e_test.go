@@ -40,7 +40,10 @@ func TestClusterIsAlwaysDeleted(t *testing.T) {
 		want   []string
 	}{
 		{name: "nothing", do: func(context.Context) error { return nil }, want: []string{"before", "after", "delete"}},
-		{name: "a step fails", do: func(context.Context) error { return broken }, want: []string{"before", "explain", "delete"}},
+		{
+			name: "a step fails", do: func(context.Context) error { return broken },
+			want: []string{"before", "explain", "delete"},
+		},
 		{
 			name: "a step hangs",
 			do:   func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
@@ -67,7 +70,9 @@ func TestClusterIsAlwaysDeleted(t *testing.T) {
 				ran = append(ran, "delete")
 				return ctx.Err()
 			}}
-			result, err := runSteps(ctx, Options{Out: io.Discard}, steps, func(context.Context) { ran = append(ran, "explain") }, last)
+			result, err := runSteps(ctx, Options{Out: io.Discard}, steps, func(context.Context) {
+				ran = append(ran, "explain")
+			}, last)
 			if (err == nil) != (test.name == "nothing") {
 				t.Errorf("runSteps() error = %v", err)
 			}
@@ -97,7 +102,8 @@ func TestStepThatDoesNotFitIsSkipped(t *testing.T) {
 	var ran []string
 	steps := recorded(&ran, "short", "long", "short again")
 	steps[1].needs = time.Hour
-	result, err := runSteps(t.Context(), Options{Out: io.Discard, Within: time.Minute}, steps, nil, recorded(&ran, "delete")[0])
+	result, err := runSteps(t.Context(), Options{Out: io.Discard, Within: time.Minute}, steps, nil,
+		recorded(&ran, "delete")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +162,8 @@ func TestWrongSubmissionMustFailForItsReason(t *testing.T) {
 		{"not found out", graded(report.Passed, ""), "per-flavour must fail, but it was passed"},
 		{"not graded", &report.Report{Outcome: report.Error, Reason: "no cluster"}, "the outcome is error: no cluster"},
 		{"another check, too", &report.Report{Outcome: report.Graded, Checks: []report.Check{
-			{ID: "per-flavour", Status: report.Failed, Observed: "four of them stay"}, {ID: "served", Status: report.Failed, Observed: "nothing"},
+			{ID: "per-flavour", Status: report.Failed, Observed: "four of them stay"},
+			{ID: "served", Status: report.Failed, Observed: "nothing"},
 		}}, "served must not fail: nothing"},
 	} {
 		err := deviations(test.report, fails)
@@ -209,7 +216,8 @@ func TestTableNamesSkippedSteps(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
-	if want := "skipped, because other labs were requested: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
+	if want := "skipped, because other labs were requested: " +
+		"01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("want a table with %q, got\n%s", want, out.String())
 	}
 }

@@ -27,7 +27,8 @@ import (
 const seed = 1
 
 func (r *runner) grade(ctx context.Context, lab *manifest.Lab, args ...string) error {
-	return r.command(ctx, r.Lab, append([]string{"grade", strconv.Itoa(lab.Number), "--cluster", "kind:" + r.Name}, args...)...)
+	return r.command(ctx, r.Lab,
+		append([]string{"grade", strconv.Itoa(lab.Number), "--cluster", "kind:" + r.Name}, args...)...)
 }
 
 // solution grades the solution, which must have full marks. The exit code shows that. Checks that can't be tried if the
@@ -42,7 +43,8 @@ func (r *runner) solution(ctx context.Context, lab *manifest.Lab) error {
 		return errors.Join(err, readErr)
 	}
 	if untried := untriedAsAPod(result); len(untried) > 0 {
-		fmt.Fprintf(r.Out, "%s: full marks but for %s, which need an operator that is a process\n", lab.Name, strings.Join(untried, ", "))
+		fmt.Fprintf(r.Out, "%s: full marks but for %s, which need an operator that is a process\n",
+			lab.Name, strings.Join(untried, ", "))
 		return nil
 	}
 	return err
@@ -93,7 +95,8 @@ func (r *runner) wrong(ctx context.Context, lab *manifest.Lab) error {
 		return err
 	}
 	if err := r.grade(ctx, lab, "--dir", dir, "--seed", strconv.Itoa(seed)); err == nil {
-		return fmt.Errorf("%s has full marks, and must fail %s", wrong.Name, strings.Join(slices.Sorted(maps.Keys(wrong.Fails)), ", "))
+		return fmt.Errorf("%s has full marks, and must fail %s",
+			wrong.Name, strings.Join(slices.Sorted(maps.Keys(wrong.Fails)), ", "))
 	} else if ctx.Err() != nil {
 		return err
 	}

@@ -109,7 +109,9 @@ func probe(name, image string, args ...string) *corev1.Pod {
 }
 
 // ended runs a Pod to its end and returns whether it succeeded and what it printed.
-func (s *student) ended(ctx context.Context, namespace string, pod *corev1.Pod) (succeeded bool, log string, err error) {
+func (s *student) ended(
+	ctx context.Context, namespace string, pod *corev1.Pod,
+) (succeeded bool, log string, err error) {
 	pods := s.CoreV1().Pods(namespace)
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return false, "", err
@@ -150,13 +152,15 @@ func (r *runner) tryAllowed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := ada.CoreV1().Pods(workerSpace).Create(ctx, probe("web", image, "serve"), metav1.CreateOptions{}); err != nil {
+	if _, err := ada.CoreV1().Pods(workerSpace).
+		Create(ctx, probe("web", image, "serve"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	service, err := ada.CoreV1().Services(workerSpace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 8080}},
+			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Port: 8080}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -212,7 +216,8 @@ func (r *runner) nodePort(ctx context.Context, port int32) error {
 				continue
 			}
 			err := poll(ctx, 30*time.Second, func(ctx context.Context) error {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d", address.Address, port), nil)
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+					fmt.Sprintf("http://%s:%d", address.Address, port), nil)
 				if err != nil {
 					return err
 				}
@@ -236,7 +241,9 @@ func (r *runner) nodePort(ctx context.Context, port int32) error {
 func (r *runner) println(what string) { fmt.Fprintf(r.Out, "%s\n", what) }
 
 func object(version, kind, name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}}}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name},
+	}}
 }
 
 // tryForbidden tries requests that must be refused. The whole list is in the tests of package class. This function has
@@ -267,20 +274,33 @@ func (r *runner) tryForbidden(ctx context.Context) error {
 			_, err := ada.CoreV1().Pods(otherSpace).Create(ctx, probe("x", image), create)
 			return err
 		}},
-		{"read the system's Secrets", func() error { _, err := ada.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, list); return err }},
-		{"list all namespaces", func() error { _, err := ada.CoreV1().Namespaces().List(ctx, list); return err }},
+		{"read the system's Secrets", func() error {
+			_, err := ada.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, list)
+			return err
+		}},
+		{"list all namespaces", func() error {
+			_, err := ada.CoreV1().Namespaces().List(ctx, list)
+			return err
+		}},
 		{"create a namespace", func() error {
 			_, err := resource("", "namespaces").Create(ctx, object("v1", "Namespace", "x"), create)
 			return err
 		}},
-		{"run a privileged Pod", func() error { _, err := ada.CoreV1().Pods(workerSpace).Create(ctx, privileged, create); return err }},
-		{"use the host's network", func() error { _, err := ada.CoreV1().Pods(workerSpace).Create(ctx, host, create); return err }},
+		{"run a privileged Pod", func() error {
+			_, err := ada.CoreV1().Pods(workerSpace).Create(ctx, privileged, create)
+			return err
+		}},
+		{"use the host's network", func() error {
+			_, err := ada.CoreV1().Pods(workerSpace).Create(ctx, host, create)
+			return err
+		}},
 		{"delete the network policy", func() error {
 			return ada.NetworkingV1().NetworkPolicies(workerSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, list)
 		}},
 		{"delete Cilium's policy", func() error {
-			return ada.dynamic.Resource(schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies"}).
-				Namespace(workerSpace).Delete(ctx, "student", metav1.DeleteOptions{})
+			return ada.dynamic.Resource(schema.GroupVersionResource{
+				Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies",
+			}).Namespace(workerSpace).Delete(ctx, "student", metav1.DeleteOptions{})
 		}},
 		{"raise the quota", func() error {
 			return ada.CoreV1().ResourceQuotas(workerSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, list)
@@ -296,7 +316,8 @@ func (r *runner) tryForbidden(ctx context.Context) error {
 			return err
 		}},
 		{"extend their own access", func() error {
-			_, err := ada.CoreV1().ServiceAccounts("operator-labs-class").CreateToken(ctx, worker, &authenticationv1.TokenRequest{}, create)
+			_, err := ada.CoreV1().ServiceAccounts("operator-labs-class").
+				CreateToken(ctx, worker, &authenticationv1.TokenRequest{}, create)
 			return err
 		}},
 		{"become an administrator", func() error {

@@ -135,7 +135,9 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 		return nil, errors.New("only root may make one")
 	}
 	if err := debian.Need(ctx, map[string]string{
-		"mmdebstrap": "mmdebstrap", "bubblewrap": "bwrap", "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
+		"mmdebstrap":             "mmdebstrap",
+		"bubblewrap":             "bwrap",
+		"debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
 	}); err != nil {
 		return nil, err
 	}
@@ -157,7 +159,8 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 	}
 	m := &machine{
 		scope: scope, root: true, home: filepath.Join(scope.Dir, "home"), temporary: filepath.Join(scope.Dir, "tmp"),
-		program: program, environment: []string{}, variables: variablesOf(homeInRoot, h.goroot, h.more()...), close: func() error { return nil },
+		program: program, environment: []string{},
+		variables: variablesOf(homeInRoot, h.goroot, h.more()...), close: func() error { return nil },
 		warm: h.warm, what: "a Debian root (" + suite + ") with this machine's Go, make, git and ca-certificates, " +
 			"whose user has no rights and an empty home, " + h.caches(),
 	}
@@ -181,7 +184,8 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 // belong to root on this machine.
 func (m *machine) sandbox(h host, root, modules string) []string {
 	arguments := []string{
-		"--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "fresh",
+		"--unshare-user", "--uid", "1000", "--gid", "1000",
+		"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "fresh",
 		"--die-with-parent", "--new-session", "--clearenv",
 		"--bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--bind", m.temporary, "/tmp",
 		"--bind", m.home, homeInRoot, "--bind", modules, homeInRoot + "/go/pkg/mod", "--ro-bind", h.goroot, h.goroot,
@@ -228,7 +232,8 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 	p, err := scope.Start(process.Spec{
 		// Its mounts end with it, even if it is killed. An incomplete root is useless, so dpkg need not wait for the disk.
 		Name: "mmdebstrap", Path: program, Args: []string{
-			"--mount", "--", "mmdebstrap", "--variant=essential", "--dpkgopt=force-unsafe-io", "--include=" + packages, suite, root,
+			"--mount", "--", "mmdebstrap", "--variant=essential",
+			"--dpkgopt=force-unsafe-io", "--include=" + packages, suite, root,
 		},
 		Env: append(os.Environ(), "TMPDIR="+scope.Dir, "LC_ALL=C.UTF-8"), Stdout: os.Stderr, Stderr: messagesWrite,
 	})
@@ -262,8 +267,12 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 // withoutRoot returns this machine, as an ordinary user with an empty home. Installed programs are still found, and
 // others use the folder for temporary files.
 func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*machine, error) {
-	m := &machine{scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
-	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. It is not a Debian root (%v), so a program that is missing "+
+	m := &machine{
+		scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"),
+		program: "/bin/sh", close: func() error { return nil },
+	}
+	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. "+
+		"It is not a Debian root (%v), so a program that is missing "+
 		"elsewhere may be found here", h.caches(), reason)
 	more := append(h.more(), "GOMODCACHE="+modules)
 	switch {
@@ -318,6 +327,7 @@ func (m *machine) clone(ctx context.Context, root, modules string) error {
 // command returns the process that runs a script in the checkout.
 func (m *machine) command(script string) process.Spec {
 	return process.Spec{
-		Name: "the fresh machine", Path: m.program, Args: append(slices.Clone(m.arguments), script), Env: m.environment, Dir: m.home,
+		Name: "the fresh machine", Path: m.program, Args: append(slices.Clone(m.arguments), script),
+		Env: m.environment, Dir: m.home,
 	}
 }

@@ -58,17 +58,25 @@ var steps = []step{
 	{"make solution-2", "make solution-2", func(r result) error {
 		return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/02-reconciler", true))
 	}},
-	{"the playground", "make up && make status && .cache/bin/lab kubectl get namespaces && make down", func(r result) error {
-		return errors.Join(r.wantExitCode(0), r.wantOutput("kube-system"), r.wantOutput("The playground is gone."))
-	}},
-	{"a package's tests", "export CGO_ENABLED=0 GOFLAGS=-trimpath && go -C scripts test -vet=off ./grading/audit", func(r result) error {
-		return errors.Join(r.wantExitCode(0), r.wantOutput("ok"))
-	}},
+	{
+		"the playground", "make up && make status && .cache/bin/lab kubectl get namespaces && make down",
+		func(r result) error {
+			return errors.Join(r.wantExitCode(0), r.wantOutput("kube-system"), r.wantOutput("The playground is gone."))
+		},
+	},
+	{
+		"a package's tests", "export CGO_ENABLED=0 GOFLAGS=-trimpath && go -C scripts test -vet=off ./grading/audit",
+		func(r result) error {
+			return errors.Join(r.wantExitCode(0), r.wantOutput("ok"))
+		},
+	},
 }
 
 // compiled matches lines about programs that are built, except for the program that installs the others, and lines
 // about downloaded modules.
-var compiled = regexp.MustCompile(`(?m)^(\d+ of \d+: )?(build (the|Kubernetes|controller-gen|CoreDNS) ?|download the modules).*`)
+var compiled = regexp.MustCompile(
+	`(?m)^(\d+ of \d+: )?(build (the|Kubernetes|controller-gen|CoreDNS) ?|download the modules).*`,
+)
 
 // withoutPods is part of a grade's reason on a machine that can't run Pods. In the Debian root, an ordinary user may
 // not mount /proc, because bubblewrap covers a part of it. There, the programs of the node are not needed, and are not
@@ -113,9 +121,12 @@ func serve(ctx context.Context, file string) (url string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("serving the archive: %w", err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, file)
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFile(w, r, file)
+		}),
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(listener) }()
 	return "http://" + listener.Addr().String() + "/programs.tar", nil
@@ -190,14 +201,16 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 		return err
 	}
 	if h.warm {
-		fmt.Fprintf(out, "\nThe first command works in an empty home. It took %s with the caches of this machine.\n", rounded(began))
+		fmt.Fprintf(out, "\nThe first command works in an empty home. It took %s with the caches of this machine.\n",
+			rounded(began))
 		return nil
 	}
 	count, size, err := downloaded(modules)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nOn a fresh machine the first commands work. It took %s, and %d modules of %d MB were downloaded.\n",
+	fmt.Fprintf(out, "\nOn a fresh machine the first commands work. "+
+		"It took %s, and %d modules of %d MB were downloaded.\n",
 		rounded(began), count, size>>20)
 	return nil
 }
@@ -224,7 +237,9 @@ func empty(ctx context.Context, modules string) error {
 
 // downloaded counts the modules of a cache, and the bytes that were downloaded for them.
 func downloaded(modules string) (count int, size int64, err error) {
-	err = filepath.WalkDir(filepath.Join(modules, "cache", "download"), func(name string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(modules, "cache", "download"), func(
+		name string, entry fs.DirEntry, err error,
+	) error {
 		if err != nil || filepath.Ext(name) != ".zip" {
 			return err
 		}
@@ -279,7 +294,8 @@ func (r result) wantOutput(want string) error {
 
 // wantBuildPlan returns an error unless the output lists the builds that a user waits for, and their duration.
 func (r result) wantBuildPlan() error {
-	return errors.Join(r.wantOutput("Building once: the lab command, Kubernetes "), r.wantOutput("\n1 of 4: build the lab command: done in "),
+	return errors.Join(r.wantOutput("Building once: the lab command, Kubernetes "),
+		r.wantOutput("\n1 of 4: build the lab command: done in "),
 		r.wantOutput("\n4 of 4: build the checks of lab 01-icecream: done in "))
 }
 
@@ -310,7 +326,8 @@ func (r result) wantGrade(folder string, full bool) error {
 }
 
 // inventory lists what a machine has, in sections that isBare reads.
-const inventory = `echo "[user]"; id -u; echo "[environment]"; env; echo "[home]"; ls -A ~; echo "[checkout]"; ls -A; ` +
+const inventory = `echo "[user]"; id -u; echo "[environment]"; env; echo "[home]"; ls -A ~; ` +
+	`echo "[checkout]"; ls -A; ` +
 	`echo "[modules]"; ls -A "${GOMODCACHE:-$HOME/go/pkg/mod}"; ` +
 	`echo "[programs]"; for p in gcc cc curl wget docker kubectl kind helm python3 node; do command -v $p; done; true`
 

@@ -52,7 +52,9 @@ func TestIsBareFindsCaches(t *testing.T) {
 			t.Errorf("want %q, got error %v", test.want, err)
 		}
 	}
-	for _, output := range []string{"", strings.Replace(bare, "1000", "0", 1), strings.Replace(bare, "Makefile", "nothing", 1)} {
+	for _, output := range []string{
+		"", strings.Replace(bare, "1000", "0", 1), strings.Replace(bare, "Makefile", "nothing", 1),
+	} {
 		if m.isBare(output) == nil {
 			t.Errorf("isBare() accepted this machine:\n%s", output)
 		}
@@ -74,7 +76,10 @@ func TestUnexpectedVerdicts(t *testing.T) {
 			"not built", `{"outcome": "not-built", "reason": "modules", "score": 0, "maxScore": 100}`,
 			"", false, "the outcome is not-built: modules",
 		},
-		{"suggests --fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it mentions --fetch"},
+		{
+			"suggests --fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`,
+			"grade it with --fetch", false, "it mentions --fetch",
+		},
 		{"without points", `{"outcome": "graded"}`, "", false, "it has 0 of 0 points"},
 		{"no report", "", "", true, "there is no report"},
 	} {
@@ -180,9 +185,12 @@ func TestSandboxSharesOnlyGo(t *testing.T) {
 	t.Setenv("GOPROXY", "file:///srv/modules,https://proxy.example")
 	m := &machine{temporary: "/scope/tmp", home: "/scope/home"}
 	m.variables = variablesOf(homeInRoot, "/usr/local/go")
-	arguments := strings.Join(m.sandbox(host{goroot: "/usr/local/go", gocache: "/srv/go-build"}, "/scope/root", "/modules"), " ")
+	arguments := strings.Join(m.sandbox(
+		host{goroot: "/usr/local/go", gocache: "/srv/go-build"}, "/scope/root", "/modules",
+	), " ")
 	for _, want := range []string{
-		"--clearenv", "--unshare-user --uid 1000", "--die-with-parent", "--bind /scope/root / ", "--bind /modules " + homeInRoot + "/go/pkg/mod ",
+		"--clearenv", "--unshare-user --uid 1000", "--die-with-parent",
+		"--bind /scope/root / ", "--bind /modules " + homeInRoot + "/go/pkg/mod ",
 		"--ro-bind /usr/local/go /usr/local/go ", "--ro-bind-try /srv/modules /srv/modules", "--remount-ro /",
 	} {
 		if !strings.Contains(arguments, want) {
@@ -201,11 +209,12 @@ func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 	const installed = "install programs that are ready (first): done in 17s\n"
 	for output, fails := range map[string]bool{
 		installed: false,
-		"build what installs programs that are ready: done in 5.8s\n" + installed + "step build                  37.3 s\n": false,
-		"install programs that are ready (first): failed in 2s\n":                                                          true,
-		installed + "build the lab command: done in 2m\n":                                                                  true,
-		installed + "2 of 4: build Kubernetes 1.36.3: done in 2m\n":                                                        true,
-		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n":                                       true,
+		"build what installs programs that are ready: done in 5.8s\n" + installed +
+			"step build                  37.3 s\n": false,
+		"install programs that are ready (first): failed in 2s\n":                    true,
+		installed + "build the lab command: done in 2m\n":                            true,
+		installed + "2 of 4: build Kubernetes 1.36.3: done in 2m\n":                  true,
+		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n": true,
 	} {
 		if err := (result{output: output}).arrives("first"); (err != nil) != fails {
 			t.Errorf("arrives() after %q: error = %v", output, err)

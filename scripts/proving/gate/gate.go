@@ -68,7 +68,8 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 	for _, step := range options.Steps {
 		if step.Late != nil && time.Since(options.Began) > late {
 			step.Args = step.Late
-			leftOut = append(leftOut, fmt.Sprintf("SKIPPED: %s, because the gate had run for more than %s.", step.LeavesOut, late))
+			leftOut = append(leftOut,
+				fmt.Sprintf("SKIPPED: %s, because the gate had run for more than %s.", step.LeavesOut, late))
 		}
 		fmt.Fprintf(options.Out, "\n=== %s\n", step.Name)
 		watch, end := stopwatch.Start(), &tail{to: options.Out}
@@ -105,7 +106,8 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 // run runs the command of a step.
 func run(ctx context.Context, scope *process.Scope, options Options, step Step, out io.Writer) error {
 	p, err := scope.Start(process.Spec{
-		Name: step.Name, Path: options.Program, Args: step.Args, Dir: options.Root, Env: os.Environ(), Stdout: out, Stderr: out,
+		Name: step.Name, Path: options.Program, Args: step.Args, Dir: options.Root,
+		Env: os.Environ(), Stdout: out, Stderr: out,
 	})
 	if err != nil {
 		return err
@@ -114,7 +116,8 @@ func run(ctx context.Context, scope *process.Scope, options Options, step Step, 
 }
 
 func table(out io.Writer, rows []string) {
-	fmt.Fprintf(out, "\n| %-40s | %5s | %5s | %5s |\n|---|---|---|---|\n%s", "step", "s", "CPU s", "idle", strings.Join(rows, ""))
+	fmt.Fprintf(out, "\n| %-40s | %5s | %5s | %5s |\n|---|---|---|---|\n%s",
+		"step", "s", "CPU s", "idle", strings.Join(rows, ""))
 }
 
 // tail passes all output on and keeps the last lines.

@@ -89,7 +89,9 @@ func TestFlakyTests(t *testing.T) {
 		for i := range n {
 			all = append(all, fmt.Sprintf(`{"name": "TestNumber%d", "output": "it was late"}`, i))
 		}
-		out, err := try(t, root, Options{Steps: []Step{step("tests", "mkdir -p out && echo '["+strings.Join(all, ",")+"]' >out/flaky.json")}})
+		out, err := try(t, root, Options{Steps: []Step{
+			step("tests", "mkdir -p out && echo '["+strings.Join(all, ",")+"]' >out/flaky.json"),
+		}})
 		if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
 			t.Errorf("with %d flaky tests: error = %v, want %q", n, err, want)
 		}

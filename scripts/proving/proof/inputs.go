@@ -217,7 +217,8 @@ func (t *Tree) importsOf(name string) ([]string, error) {
 	if imports, known := t.imports[name]; known || path.Ext(name) != ".go" || strings.Contains(name, "/testdata/") {
 		return imports, nil
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(t.root, filepath.FromSlash(name)), nil, parser.ImportsOnly)
+	file, err := parser.ParseFile(token.NewFileSet(),
+		filepath.Join(t.root, filepath.FromSlash(name)), nil, parser.ImportsOnly)
 	if err != nil {
 		return nil, fmt.Errorf("reading what %s imports: %w", name, err)
 	}

@@ -96,7 +96,8 @@ func (p Part) check(output string) error {
 		for _, count := range p.Counts {
 			units = append(units, count.Unit)
 		}
-		return &verdict{fmt.Errorf("its output counts no %s: nothing was tried, or scripts/proving/proof/parts.go looks for other words",
+		return &verdict{fmt.Errorf("its output counts no %s: nothing was tried, "+
+			"or scripts/proving/proof/parts.go looks for other words",
 			strings.Join(units, " and no "))}
 	}
 	return nil

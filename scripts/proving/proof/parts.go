@@ -49,7 +49,9 @@ func Stale(ctx context.Context, repo *checkout.Checkout) ([]string, error) {
 // Parts returns all parts of a checkout's proof. The parts for labs come from labs.yaml, and those for the conformance
 // tests from the results in the documentation.
 func Parts(repo *checkout.Checkout) (all []Part, err error) {
-	for _, add := range []func(*checkout.Checkout, *manifest.Lab) ([]Part, error){certification, torture, mutation, soak, stalled} {
+	for _, add := range []func(*checkout.Checkout, *manifest.Lab) ([]Part, error){
+		certification, torture, mutation, soak, stalled,
+	} {
 		for i := range repo.Labs.Labs {
 			parts, err := add(repo, &repo.Labs.Labs[i])
 			if err != nil {
@@ -88,7 +90,8 @@ var (
 	// required are variables that turn skipped tests into failures if the machine lacks something. .ci/run sets the same
 	// variables.
 	required = []string{
-		"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SSHD=required", "OPERATOR_LABS_NAMESPACES=required", "OPERATOR_LABS_CGROUPS=required",
+		"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SSHD=required",
+		"OPERATOR_LABS_NAMESPACES=required", "OPERATOR_LABS_CGROUPS=required",
 	}
 	submissions = counts("submissions", `^\S+: (\d+) graded, `)
 )
@@ -109,7 +112,9 @@ func usual(lab *manifest.Lab, minutes, withPods time.Duration) time.Duration {
 // harness is the code that grades submissions of all labs: the package, and the files of the command that use it.
 var harness = Inputs{
 	Packages: []string{"scripts/authoring/certify"},
-	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go"},
+	Files: []string{
+		"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go",
+	},
 }
 
 // Harness returns an identifier of the code that grades a lab of a checkout, including the checks. It stays the same as
@@ -306,15 +311,18 @@ func unitTests(repo *checkout.Checkout) ([]Part, error) {
 		command.Env = required
 		return Part{
 			// Tests read pages, labs and solutions.
-			Name: "unit-" + name, Family: "unit", Inputs: Inputs{All: true}, Usual: usual, Counts: counts("tests", `^\S+: (\d+) tests passed, `),
+			Name: "unit-" + name, Family: "unit", Inputs: Inputs{All: true},
+			Usual: usual, Counts: counts("tests", `^\S+: (\d+) tests passed, `),
 			Proves: "all unit tests pass: " + what, Commands: []Command{command},
 		}
 	}
 	return []Part{
 		part("clusters", "those of the clusters, and of the programs in their images", 10*time.Minute,
 			strings.Join(append([]string{"clusters"}, programs...), ",")),
-		part("scripts", "those of the scripts that start no control plane", 10*time.Minute, "scripts", "--control-plane", "without"),
-		part("graders", "those of the scripts that start control planes and grade", 25*time.Minute, "scripts", "--control-plane", "with"),
+		part("scripts", "those of the scripts that start no control plane", 10*time.Minute,
+			"scripts", "--control-plane", "without"),
+		part("graders", "those of the scripts that start control planes and grade", 25*time.Minute,
+			"scripts", "--control-plane", "with"),
 		part("solutions", "those of the solutions", 6*time.Minute, strings.Join(solutions, ",")),
 	}, nil
 }
@@ -428,13 +436,17 @@ func others() []Part {
 		{
 			Name: "arm64", Usual: 28 * time.Minute, Counts: passedTests,
 			Inputs: Inputs{
-				Packages: []string{"scripts/grading/grade", "scripts/checkout/programs", "scripts/checks/01-icecream", "clusters/controlplane"},
+				Packages: []string{
+					"scripts/grading/grade", "scripts/checkout/programs",
+					"scripts/checks/01-icecream", "clusters/controlplane",
+				},
 				Files: []string{
 					"clusters/node", "clusters/images", "clusters/addons", "scripts/cmd/lab", "scripts/grading/playground",
 					"scripts/cmd/cluster", "solutions/01-icecream", manifest.File,
 				},
 			},
-			Proves: "all programs can be built for linux/arm64, and the solution of lab 1 has full marks on such a control plane, run by qemu-user",
+			Proves: "all programs can be built for linux/arm64, " +
+				"and the solution of lab 1 has full marks on such a control plane, run by qemu-user",
 			Commands: []Command{{
 				Args: goTest("-count=1", "-timeout=60m", "-run=Arm64$", "./checkout/programs", "./grading/grade").Args,
 				Env:  []string{"OPERATOR_LABS_ARM64=required"},

@@ -75,7 +75,8 @@ func TestHarness(t *testing.T) {
 	for name, want := range map[string]bool{
 		"scripts/grading/grade/grade.go": true, "scripts/grading/faults/doc.go": true,
 		"scripts/grading/stage/pod/pod.go": true, "clusters/process/scope.go": true,
-		"scripts/cmd/lab/grade.go": true, "scripts/go.sum": true, "clusters/go.mod": true, "scripts/authoring/certify/certify.go": true,
+		"scripts/cmd/lab/grade.go": true, "scripts/go.sum": true,
+		"clusters/go.mod": true, "scripts/authoring/certify/certify.go": true,
 		"scripts/proving/gate/gate.go": false, "scripts/proving/proof/parts.go": false,
 		"scripts/cmd/lab/verify.go": false, "scripts/grading/grade/grade_test.go": false,
 		"docs/README.md": false, "scripts/authoring/docs/code.go": false,
@@ -114,7 +115,9 @@ func TestPartsCoverEverything(t *testing.T) {
 	}
 	kind := commands("kind-a", "kind-b")
 	for _, lab := range repo.Labs.Labs {
-		if n := strconv.Itoa(lab.Number); len(slices.DeleteFunc(slices.Clone(kind), func(word string) bool { return word != n })) != 1 {
+		if n := strconv.Itoa(lab.Number); len(slices.DeleteFunc(slices.Clone(kind), func(word string) bool {
+			return word != n
+		})) != 1 {
 			t.Errorf("lab %s is not exactly once in %v", n, kind)
 		}
 	}
@@ -163,7 +166,8 @@ func TestPartCounts(t *testing.T) {
 		{"unit-clusters", "clusters: 0 tests passed, 0 failed, 40 were left out\n", "", "its output counts no tests"},
 		{"kind-a", "ok       9.1 s  create the student cluster\nok     110.2 s  test the network\n", "2 steps", ""},
 		{
-			"air-gap", "The machine is a Debian root (bookworm) with this machine's Go. It has no network. It was ready after 9s.\n" +
+			"air-gap",
+			"The machine is a Debian root (bookworm) with this machine's Go. It has no network. It was ready after 9s.\n" +
 				"--- make lab-1: passed after 40s\n", "1 step", "",
 		},
 		{

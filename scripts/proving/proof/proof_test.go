@@ -130,7 +130,8 @@ func (b *bench) record(name string) *Record {
 func TestChangedInputsRunPartAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.part("cheap", "echo 02-reconciler: 40 graded, 3 s; echo 03-finalizer: 8 graded, 1 s", Inputs{Packages: []string{"m/a"}})
+	b.part("cheap", "echo 02-reconciler: 40 graded, 3 s; echo 03-finalizer: 8 graded, 1 s",
+		Inputs{Packages: []string{"m/a"}})
 	b.part("dear", "true", Inputs{Files: []string{"labs.yaml"}})
 	b.Parts[1].Usual = time.Hour
 	output := b.mustRun("cheap dear")
@@ -186,7 +187,10 @@ func TestUnprovenParts(t *testing.T) {
 			p.Committed = true
 			b.write("new", "")
 		}, "it tests the commit, and the work tree differs from it: commit first"},
-		{"it takes too long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "timed out after 10 s\n"},
+		{
+			"it takes too long", "echo begins; exec sleep 600",
+			func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "timed out after 10 s\n",
+		},
 		{
 			"a program is missing", "true",
 			func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} },
@@ -202,7 +206,8 @@ func TestUnprovenParts(t *testing.T) {
 				test.change(b, &b.Parts[0])
 			}
 			_, output, err := b.prove(t.Context())
-			if r := b.record("part"); err == nil || r.Result != Failed || !strings.HasPrefix(r.Reason, test.want) || r.LastProven != nil {
+			if r := b.record("part"); err == nil || r.Result != Failed ||
+				!strings.HasPrefix(r.Reason, test.want) || r.LastProven != nil {
 				t.Errorf("got error %v, record %+v", err, r)
 			}
 			if r := b.record("other"); r.Result != Proven {

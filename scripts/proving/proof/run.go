@@ -89,7 +89,9 @@ func States(ctx context.Context, options Options) ([]State, error) {
 	return states(ctx, runner, options.Root, chosen, options.Store)
 }
 
-func states(ctx context.Context, runner *command.Runner, root string, parts []Part, store *Store) (all []State, err error) {
+func states(
+	ctx context.Context, runner *command.Runner, root string, parts []Part, store *Store,
+) (all []State, err error) {
 	tree, err := ReadTree(ctx, runner, root)
 	if err != nil {
 		return nil, err
@@ -268,7 +270,8 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 		return "", err
 	}
 	name := filepath.Join(p.logs, part.Name+".log")
-	fmt.Fprintf(p.Out, "%s: starts; it usually takes %s, and its log is out/proof/%s.log\n", part.Name, rounded(state.Usual()), part.Name)
+	fmt.Fprintf(p.Out, "%s: starts; it usually takes %s, and its log is out/proof/%s.log\n",
+		part.Name, rounded(state.Usual()), part.Name)
 	began := time.Now()
 	failure, err := p.try(ctx, part, record.Commit, name, state.Usual())
 	if err != nil {
@@ -326,7 +329,8 @@ func (p *proving) printResult(record *Record, output string, failure error) {
 	case record.Result == Proven:
 		fmt.Fprintf(p.Out, "%s: proven in %s: %s\n", record.Part, took, record.Proved)
 	case record.Result == Failed:
-		fmt.Fprintf(p.Out, "%s: FAILED after %s: %v. Its last lines:\n%s\n", record.Part, took, failure, indented(lastLines(output, shown)))
+		fmt.Fprintf(p.Out, "%s: FAILED after %s: %v. Its last lines:\n%s\n",
+			record.Part, took, failure, indented(lastLines(output, shown)))
 	default:
 		fmt.Fprintf(p.Out, "%s: not proven after %s: %s\n", record.Part, took, record.Reason)
 	}
@@ -406,7 +410,8 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	if progress.IsTerminal(p.Out) {
 		began := time.Now()
 		stop := progress.Spin(true, func(frame rune) {
-			fmt.Fprintf(p.Out, "%s%c %s %s of about %s", progress.ClearLine, frame, part, rounded(time.Since(began)), rounded(usual))
+			fmt.Fprintf(p.Out, "%s%c %s %s of about %s",
+				progress.ClearLine, frame, part, rounded(time.Since(began)), rounded(usual))
 		})
 		return func() {
 			stop()
@@ -423,7 +428,8 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 				return
 			case <-ticker.C:
 				output, _ := os.ReadFile(log) // without the log the line is shorter
-				fmt.Fprintf(p.Out, "%s: %s of about %s: %s\n", part, rounded(time.Since(began)), rounded(usual), lastLines(string(output), 1))
+				fmt.Fprintf(p.Out, "%s: %s of about %s: %s\n",
+					part, rounded(time.Since(began)), rounded(usual), lastLines(string(output), 1))
 			}
 		}
 	}()

@@ -25,7 +25,8 @@ func TestOldestProofIsFirst(t *testing.T) {
 		return s
 	}
 	states := []State{
-		newState("new", time.Hour, 20), newState("old", time.Hour, 10), newState("dear", time.Hour, 0), newState("cheap", time.Minute, 0),
+		newState("new", time.Hour, 20), newState("old", time.Hour, 10),
+		newState("dear", time.Hour, 0), newState("cheap", time.Minute, 0),
 		{Part: Part{Name: "failed", Usual: time.Second}, Record: &Record{Result: Failed}},
 	}
 	order(states)
@@ -44,13 +45,16 @@ func TestFailedPartDoesNotStopOthers(t *testing.T) {
 	b.part("first", "echo 02-reconciler: 3 graded, 1 s; seq 100; echo the reason; exit 3", Inputs{})
 	b.part("second", "true", Inputs{})
 	ran, output, err := b.prove(t.Context())
-	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "one part is not proven, and its log is in out/proof: first") {
+	if ran != "first second" || err == nil ||
+		!strings.Contains(err.Error(), "one part is not proven, and its log is in out/proof: first") {
 		t.Errorf("got %q run, error %v", ran, err)
 	}
-	if !strings.Contains(output, "\n    the reason\n") || !strings.Contains(output, "    63\n") || strings.Contains(output, "    61\n") {
+	if !strings.Contains(output, "\n    the reason\n") ||
+		!strings.Contains(output, "    63\n") || strings.Contains(output, "    61\n") {
 		t.Errorf("want the last 40 lines, got\n%s", output)
 	}
-	if r := b.record("first"); r.Result != Failed || r.Proved != "" || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
+	if r := b.record("first"); r.Result != Failed || r.Proved != "" ||
+		!strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
 		t.Errorf("got record %+v", r)
 	}
 	// A failed part runs again, though nothing has changed.
@@ -124,7 +128,8 @@ func TestOneProofAtATime(t *testing.T) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if err := Prove(t.Context(), inner); err == nil || !strings.Contains(err.Error(), "another proof is running on this machine") {
+	if err := Prove(t.Context(), inner); err == nil ||
+		!strings.Contains(err.Error(), "another proof is running on this machine") {
 		t.Errorf("Prove() error = %v", err)
 	}
 	if err := file.Close(); err != nil { // as the kernel does for a killed process
@@ -158,7 +163,8 @@ func TestPartsAreChosenByNameAndFamily(t *testing.T) {
 		b.part(name, "true", Inputs{})
 	}
 	b.Names = []string{"certfy"}
-	const want = `the proof has no part "certfy": there are certify, kind, and ` + "`lab prove --list` shows the parts of each"
+	const want = `the proof has no part "certfy": there are certify, kind, and ` +
+		"`lab prove --list` shows the parts of each"
 	if _, _, err := b.prove(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
