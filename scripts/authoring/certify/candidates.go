@@ -87,10 +87,13 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
 	candidates := []candidate{
-		{name: skeletonName, source: source, expectation: list.Skeleton, prepare: func(ctx context.Context, dir string) error {
-			// The skeleton is generated, not taken from labs/, since a student may have worked there.
-			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
-		}},
+		{
+			name: skeletonName, source: source, expectation: list.Skeleton,
+			prepare: func(ctx context.Context, dir string) error {
+				// The skeleton is generated, not taken from labs/, since a student may have worked there.
+				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
+			},
+		},
 		{name: solutionName, prepare: copySolution},
 	}
 	if o.tortured() {
@@ -116,7 +119,8 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", failsAs: m.Torture, changed: true,
+			name: m.Name, misconception: m.Misconception, expectation: m.Expectation,
+			torture: m.Torture != "", failsAs: m.Torture, changed: true,
 			prepare: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
 		})
 	}
@@ -129,7 +133,8 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("lab %s has no submission %q to certify; there are %s", o.Lab.Name, name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("lab %s has no submission %q to certify; there are %s",
+				o.Lab.Name, name, strings.Join(names, ", "))
 		}
 	}
 	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil

@@ -261,7 +261,9 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 // attempt grades a submission. A mutant with an unexpected grade gets a second attempt, and before then has the
 // deviations of the first one. Some mistakes are races, and a certification has two hundred grades, so it is enough
 // that one attempt finds the mutant. Correct submissions get one attempt, as a student does.
-func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
+func (c candidate) attempt(
+	single bool, grade func(attempt int) ([]string, error),
+) (deviations, before []string, err error) {
 	deviations, err = grade(1)
 	if err == nil && len(deviations) > 0 && c.misconception != "" && !single {
 		before = deviations
@@ -315,7 +317,9 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 // keepBusy starts the programs that put a load on the machine. They run until the scope is closed.
 func (o *Options) keepBusy(scope *process.Scope) error {
 	for range o.Load {
-		if _, err := scope.Start(process.Spec{Name: "the load", Path: "/bin/sh", Args: []string{"-c", "while :; do :; done"}}); err != nil {
+		if _, err := scope.Start(process.Spec{
+			Name: "the load", Path: "/bin/sh", Args: []string{"-c", "while :; do :; done"},
+		}); err != nil {
 			return err
 		}
 	}

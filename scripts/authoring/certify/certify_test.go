@@ -30,7 +30,9 @@ func TestDeviations(t *testing.T) {
 	graded := func(first, second report.Status, observed string) *report.Report {
 		r := &report.Report{Lab: "01-shop", Outcome: report.Graded, MaxScore: 100}
 		for i, status := range []report.Status{first, second} {
-			check := report.Check{ID: []string{"open", "clean"}[i], Status: status, MaxPoints: 50, Reason: "skipped: it needs open, which failed"}
+			check := report.Check{
+				ID: []string{"open", "clean"}[i], Status: status, MaxPoints: 50, Reason: "skipped: it needs open, which failed",
+			}
 			if status == report.Passed {
 				check.Points, r.Score = 50, r.Score+50
 			}
@@ -74,7 +76,10 @@ func TestDeviations(t *testing.T) {
 			map[string]string{"open": "closed$"},
 			nil, "",
 		},
-		{"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"), map[string]string{"open": "closed$"}, nil, ""},
+		{
+			"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"),
+			map[string]string{"open": "closed$"}, nil, "",
+		},
 		{
 			"a mutant that fails for another reason", graded(report.Failed, report.Passed, "it burnt down"),
 			map[string]string{"open": "closed$"},
@@ -156,7 +161,9 @@ func TestTortureDeviations(t *testing.T) {
 		Run: report.Report{Outcome: report.Crashed, Reason: "it ended by itself", Seed: 7}, Tried: 2, Of: 3,
 		Failure: &grade.Failure{Schedule: kill, Observed: "it ended by itself: exit status 2"},
 	}
-	unbuilt := &grade.Trials{Run: report.Report{Outcome: report.NotBuilt, Reason: "it does not compile", OperatorLog: []string{"hm"}}}
+	unbuilt := &grade.Trials{Run: report.Report{
+		Outcome: report.NotBuilt, Reason: "it does not compile", OperatorLog: []string{"hm"},
+	}}
 	for _, test := range []struct {
 		name    string
 		trials  *grade.Trials
@@ -166,16 +173,23 @@ func TestTortureDeviations(t *testing.T) {
 	}{
 		{"a solution that survives", survived, "", nil},
 		{"a solution that fails", fell, "", []string{
-			"in the torture with seed 7 it fails under [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n",
+			"in the torture with seed 7 it fails under [kill-after write 3]\n" +
+				"  expected: the shop is open\n  observed: it is closed\n",
 		}},
 		{"with the preceding faults", fell, "", []string{"update icecreams sundae → 200 OK (write 3, kill-after)"}},
 		{"a mutant that fails for its reason", fell, "closed$", nil},
-		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fail with "closed$"`}},
+		{"a mutant that survives", survived, "closed$", []string{
+			`it survives the torture with seed 7, and must fail with "closed$"`,
+		}},
 		{"a mutant that fails for another reason", fell, "burnt", []string{"fails under [kill-after write 3]"}},
 		{"a mutant that crashes, as expected", crashed, "exit status 2", nil},
 		{"a solution that crashes", crashed, "", []string{"fails under [kill-after write 3]"}},
-		{"a mutant that was never tortured", unbuilt, "closed", []string{"the torture ended as not-built: it does not compile", "hm"}},
-		{"a solution that was never tortured", unbuilt, "", []string{"the torture ended as not-built: it does not compile", "hm"}},
+		{"a mutant that was never tortured", unbuilt, "closed", []string{
+			"the torture ended as not-built: it does not compile", "hm",
+		}},
+		{"a solution that was never tortured", unbuilt, "", []string{
+			"the torture ended as not-built: it does not compile", "hm",
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +289,9 @@ func TestInterruptedCertificationEnds(t *testing.T) {
 	cancel(why)
 	done := make(chan error, 1)
 	go func() {
-		done <- Lab(ctx, Options{Checkout: repo, Lab: &repo.Labs.Labs[0], Only: []string{"solution"}, Repeat: 5, Out: io.Discard})
+		done <- Lab(ctx, Options{
+			Checkout: repo, Lab: &repo.Labs.Labs[0], Only: []string{"solution"}, Repeat: 5, Out: io.Discard,
+		})
 	}()
 	select {
 	case err := <-done:
@@ -359,7 +375,8 @@ func TestDesignErrors(t *testing.T) {
 	} {
 		root := t.TempDir()
 		dir := filepath.Join(root, filepath.FromSlash(designsDir))
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "wrong.txtar"), []byte(test.archive), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "wrong.txtar"), []byte(test.archive), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := designs(root, "01-x"); err == nil || !strings.Contains(err.Error(), test.want) {

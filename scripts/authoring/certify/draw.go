@@ -159,7 +159,9 @@ func (d *Draw) changed(ctx context.Context, labs []Options) (names []string, err
 	}
 	for i := range all {
 		lab := &all[i]
-		own := slices.DeleteFunc(imports["scripts/checks/"+lab.Name], func(name string) bool { return uses[name] == len(all) })
+		own := slices.DeleteFunc(imports["scripts/checks/"+lab.Name], func(name string) bool {
+			return uses[name] == len(all)
+		})
 		inFolders := func(name string) bool { // checks are tests, and Touch leaves out tests
 			in := strings.HasPrefix(name, "solutions/"+lab.Name+"/") || strings.HasPrefix(name, "scripts/checks/"+lab.Name+"/")
 			return in && path.Base(name) != mutant.File && path.Ext(name) != ".md" && !d.Since.SameCode(ctx, name)

@@ -56,7 +56,9 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 			o.keepSteps(result, c.done)
 		}
 		if c.base {
-			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
+			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool {
+				return c.Extension && c.Status == report.Skipped
+			})
 		}
 		all = c.expectation.Deviations(result)
 		if len(all) > 0 && c.first != "" {
@@ -102,9 +104,12 @@ func (o *Options) regenerate(ctx context.Context, dir string) error {
 // ControllerGen, Checks and, if Pods run, WithNode.
 func (o *Options) Run(dir string) grade.Options {
 	run := grade.Options{
-		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
+		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen,
+		Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Generated: o.generated,
-		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
+		Start: own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+			return embedded.StartServer(ctx, o.ControlPlane)
+		}),
 	}
 	switch {
 	case o.deployed():
@@ -125,7 +130,10 @@ func tortureDeviations(trials *grade.Trials, failsAs string) []string {
 	failure := trials.Failure
 	switch {
 	case failure == nil && trials.Run.Outcome != report.Graded:
-		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
+		return append(
+			[]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)},
+			trials.Run.OperatorLog...,
+		)
 	case failure == nil && failsAs != "":
 		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fail with %q", trials.Run.Seed, failsAs)}
 	case failure != nil && failsAs == "", failure != nil && !regexp.MustCompile(failsAs).MatchString(failure.Observed):

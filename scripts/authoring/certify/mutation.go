@@ -88,7 +88,9 @@ func (m *Mutation) try(ctx context.Context, mutant *mutate.Mutant, dir string) m
 	return trial
 }
 
-func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) (fate mutate.Fate, why string, err error) {
+func (m *Mutation) fate(
+	ctx context.Context, mutant *mutate.Mutant, dir string,
+) (fate mutate.Fate, why string, err error) {
 	if err := errors.Join(os.CopyFS(dir, os.DirFS(m.SolutionDir(m.Lab))), mutant.Apply(dir)); err != nil {
 		return "", "", err
 	}

@@ -73,9 +73,14 @@ func mutation(t *testing.T, changes ...string) Mutation {
 	t.Helper()
 	repo := solution(t, "")
 	dir := filepath.Join(repo.Root, "solutions", "01-shop")
-	for name, content := range map[string]string{"cmd/behaviour.go": behaviour, "cmd/signs.go": signs, "internal/shelf/shelf.go": shelf} {
+	for name, content := range map[string]string{
+		"cmd/behaviour.go":        behaviour,
+		"cmd/signs.go":            signs,
+		"internal/shelf/shelf.go": shelf,
+	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +152,8 @@ func TestMutantFates(t *testing.T) {
 			otherSign: {"gap", gap.Reason}, neverEnds: {"torture", tortured.Reason},
 		}},
 		{"with the torture", true, map[string]mutate.Survivor{otherSign: tortured}, fates{
-			neverEnds: {"torture", "kill-after write 3"}, otherSign: {"survived", "survivors.yaml expects that it fails the torture"},
+			neverEnds: {"torture", "kill-after write 3"},
+			otherSign: {"survived", "survivors.yaml expects that it fails the torture"},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -165,7 +171,9 @@ func TestMutantFates(t *testing.T) {
 				}
 			}
 			m.Ended = func(trial mutate.Trial) error {
-				i := slices.IndexFunc(m.Mutants, func(one mutate.Mutant) bool { return one.ID == trial.ID && one.Change() == trial.Mutant })
+				i := slices.IndexFunc(m.Mutants, func(one mutate.Mutant) bool {
+					return one.ID == trial.ID && one.Change() == trial.Mutant
+				})
 				got[changes[i]] = [2]string{string(trial.Fate), trial.Why}
 				return nil
 			}

@@ -73,11 +73,15 @@ func TestProvenSubmissions(t *testing.T) {
 		{"another expectation", func() {}, other, false},
 		{"tortured, too", func() {}, tortured, false},
 		{"without the lab's extension", func() {}, withoutExtension, false},
-		{"another image", func() { by.images = []images.Built{{Reference: "operator-labs/lolcow:v1", ID: "sha256:1"}} }, one, false},
+		{"another image", func() {
+			by.images = []images.Built{{Reference: "operator-labs/lolcow:v1", ID: "sha256:1"}}
+		}, one, false},
 		{"the same name, other layers", func() { by.images[0].ID = "sha256:2" }, one, false},
 		{"no image, as before", func() { by.images = nil }, one, true},
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
-		{"a comment", func() { write(filepath.Join(dir, "main.go"), "// Command other does nothing.\npackage other") }, one, true},
+		{"a comment", func() {
+			write(filepath.Join(dir, "main.go"), "// Command other does nothing.\npackage other")
+		}, one, true},
 		{"a unit test", func() { write(filepath.Join(dir, "main_test.go"), "package other") }, one, true},
 		{"another mutant", func() { write(filepath.Join(dir, "mutants.yaml"), "mutants: []") }, one, true},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},

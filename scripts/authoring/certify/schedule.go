@@ -110,7 +110,9 @@ func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(na
 }
 
 // repeat grades the submissions that did not get the expected grade again, alone.
-func (o Options) repeat(ctx context.Context, wrong *Uncertified, forgiven func(name, explained string) error) (err error) {
+func (o Options) repeat(
+	ctx context.Context, wrong *Uncertified, forgiven func(name, explained string) error,
+) (err error) {
 	o.Only, o.Parallel, o.choice = wrong.Names, 1, nil
 	fmt.Fprintf(o.Out, "\nGrading these of lab %s again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
 	for range repetitions {
@@ -240,7 +242,8 @@ func (c *certification) do(ctx context.Context, j job) graded {
 		return graded{certification: c, err: err}
 	}
 	return graded{
-		certification: c, name: j.name, line: c.verdict(j.candidate, time.Since(started), result), failed: len(result.deviations) > 0,
+		certification: c, name: j.name, line: c.verdict(j.candidate, time.Since(started), result),
+		failed: len(result.deviations) > 0,
 	}
 }
 

@@ -82,7 +82,8 @@ func TestDisturbedRunHasNoGrade(t *testing.T) {
 	}
 	o := &Options{Lab: &repo.Labs.Labs[0]}
 	line := o.verdict(candidate{name: solutionName}, time.Second, result{noGrade: "it was stopped for 20 s"})
-	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
+	if !strings.HasPrefix(line, "none ") ||
+		!strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
 		t.Errorf("got line %q", line)
 	}
 }

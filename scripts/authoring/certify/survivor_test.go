@@ -116,7 +116,8 @@ mutants:
 			t.Errorf("want output that matches %q, got\n%s", want, out.String())
 		}
 	}
-	if !regexp.MustCompile(`\n\nFAIL .* sturdy: .*\n.*\n +its misconception: Nothing ever goes wrong\.\n$`).MatchString(out.String()) {
+	if !regexp.MustCompile(`\n\nFAIL .* sturdy: .*\n.*\n +its misconception: Nothing ever goes wrong\.\n$`).
+		MatchString(out.String()) {
 		t.Errorf("want output that ends with the unexpected grades, got\n%s", out.String())
 	}
 }

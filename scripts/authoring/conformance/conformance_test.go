@@ -34,7 +34,10 @@ func TestParseTestName(t *testing.T) {
 		{daemon, "sig-apps", true},
 		{nodes, "sig-architecture", false},
 		{slow, "sig-apps", false},
-		{"[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive] [Conformance]", "sig-node", true},
+		{
+			"[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive] [Conformance]",
+			"sig-node", true,
+		},
 		{"Something without a group", "sig-unknown", false},
 	} {
 		if parsed := (Test{test.name}); parsed.SIG() != test.sig || parsed.Serial() != test.serial {
@@ -90,7 +93,9 @@ func TestSpecVerdicts(t *testing.T) {
 		{types.SpecStatePanicked, "Test panicked", "Test panicked", Failed},
 		{types.SpecStateSkipped, "Requires at least 2 nodes (not 1)", "Requires at least 2 nodes (not 1)", NotRun},
 	} {
-		spec := types.SpecReport{ContainerHierarchyTexts: []string{"[sig-apps] Job"}, LeafNodeText: "should run [Conformance]", State: test.state}
+		spec := types.SpecReport{
+			ContainerHierarchyTexts: []string{"[sig-apps] Job"}, LeafNodeText: "should run [Conformance]", State: test.state,
+		}
 		spec.Failure.Message = test.message
 		want := Result{Test: "[sig-apps] Job should run [Conformance]", Verdict: test.verdict, Why: test.want}
 		if diff := cmp.Diff(want, resultOf(spec)); diff != "" {
@@ -131,7 +136,8 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	if err := ledger.Publish(root); err == nil {
 		t.Error("Publish() succeeded without a folder for the documents")
 	}
-	if diff := cmp.Diff([]Figures{{"sig-apps", 1, 1, 0}, {"sig-architecture", 0, 0, 1}}, Count(ledger.Results())); diff != "" {
+	if diff := cmp.Diff([]Figures{{"sig-apps", 1, 1, 0}, {"sig-architecture", 0, 0, 1}},
+		Count(ledger.Results())); diff != "" {
 		t.Errorf("counted results (-want +got)\n%s", diff)
 	}
 	if summary := Summary(ledger.Results()); summary != "1 of 3 passed, 1 failed, 1 were not run" {
@@ -148,7 +154,10 @@ failing: [{tests: simple daemon, reason: Daemons are hard.}]
 	for _, test := range []struct{ name, find, replace, err string }{
 		{"in order", "", "", ""},
 		{"a test in the sample that no longer exists", "run a job", "run no job", "there is no conformance test"},
-		{"a reason that matches no test", "two untainted", "three untainted", `no conformance test has a name that matches "three untainted"`},
+		{
+			"a reason that matches no test", "two untainted", "three untainted",
+			`no conformance test has a name that matches "three untainted"`,
+		},
 		{"no reason", "Daemons are hard.", `""`, `"simple daemon" has no reason`},
 		{"no expression", "simple daemon", `"("`, "is not a regular expression"},
 		{"an unknown field", "failing:", "falling:", "unknown field"},

@@ -119,7 +119,8 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 		Args: []string{
 			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton",
 			"--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
-			"--ginkgo.focus=" + focusOn(tests), "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.timeout=" + limit.String(),
+			"--ginkgo.focus=" + focusOn(tests), "--ginkgo.json-report=" + report,
+			"--ginkgo.no-color", "--ginkgo.timeout=" + limit.String(),
 		},
 	})
 	if err != nil {

@@ -29,7 +29,10 @@ esac; done
 		t.Fatal(err)
 	}
 	var ended []Result
-	run := Run{Suite: Suite{Program: suite}, Tests: []Test{{job}}, Ended: func(r Result) error { ended = append(ended, r); return nil }}
+	run := Run{
+		Suite: Suite{Program: suite}, Tests: []Test{{job}},
+		Ended: func(r Result) error { ended = append(ended, r); return nil },
+	}
 	if err := run.Do(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,8 @@ func (l *List) problems() []error {
 	case l.Skeleton.Outcome == "":
 		problems = append(problems, l.Skeleton.check("the skeleton"))
 	case len(l.Skeleton.Fails) > 0:
-		problems = append(problems, errors.New("the skeleton is not graded, so it fails no checks: leave out fails or outcome"))
+		problems = append(problems,
+			errors.New("the skeleton is not graded, so it fails no checks: leave out fails or outcome"))
 	}
 	seen := map[string]bool{}
 	for _, m := range l.Mutants {
@@ -94,7 +95,8 @@ func (l *List) problems() []error {
 		}
 		seen[m.Name] = true
 		if m.Misconception == "" {
-			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: describe in one sentence what a student gets wrong", m.Name))
+			problems = append(problems,
+				fmt.Errorf("the mutant %s has no misconception: describe in one sentence what a student gets wrong", m.Name))
 		}
 		if len(m.Edits) == 0 {
 			problems = append(problems, fmt.Errorf("the mutant %s has no edits, so it is the solution", m.Name))
@@ -139,7 +141,8 @@ func (e Expectation) check(subject string) error {
 	}
 	switch _, fails := e.Fails[e.Explained]; {
 	case e.Explained != "" && !fails:
-		problems = append(problems, fmt.Errorf("%s: %s is explained, but does not fail: name a check that fails", subject, e.Explained))
+		problems = append(problems,
+			fmt.Errorf("%s: %s is explained, but does not fail: name a check that fails", subject, e.Explained))
 	case e.Explained == "" && len(e.Fails) > 1:
 		problems = append(problems, fmt.Errorf("%s fails %d checks: name the one that a student is shown first in explained",
 			subject, len(e.Fails)))
@@ -215,7 +218,8 @@ func (m *Mutant) Apply(dir string) error {
 // solution has changed, and the mutant must change, too.
 func (e Edit) Apply(content []byte) ([]byte, error) {
 	if n := bytes.Count(content, []byte(e.Find)); e.Find == "" || n != 1 {
-		return nil, fmt.Errorf("the text to find occurs %d times in %s, and must occur once; has the solution changed?", n, e.File)
+		return nil, fmt.Errorf("the text to find occurs %d times in %s, and must occur once; has the solution changed?",
+			n, e.File)
 	}
 	return bytes.Replace(content, []byte(e.Find), []byte(e.Replace), 1), nil
 }

@@ -47,14 +47,20 @@ func TestMutantListErrors(t *testing.T) {
 			"the skeleton is not graded, so it fails no checks",
 		},
 		{"a mutant that crashes", `fails: {toppings: "is 0$"}`, "outcome: crashed", ""},
-		{"a mutant that does not start", `fails: {toppings: "is 0$"}`, "outcome: not-started", "the mutant no-toppings has an outcome"},
+		{
+			"a mutant that does not start", `fails: {toppings: "is 0$"}`, "outcome: not-started",
+			"the mutant no-toppings has an outcome",
+		},
 		{
 			"a crashed mutant with checks",
 			`fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  outcome: crashed",
 			"the mutant no-toppings has an outcome",
 		},
 		{"an invalid expression", "is 0$", "is (0", "the expression for toppings"},
-		{"several checks, one explained", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\", served: x}\n  explained: served", ""},
+		{
+			"several checks, one explained", `fails: {toppings: "is 0$"}`,
+			"fails: {toppings: \"is 0$\", served: x}\n  explained: served", "",
+		},
 		{
 			"several checks, none explained",
 			`fails: {toppings: "is 0$"}`, `fails: {toppings: "is 0$", served: x}`,
@@ -76,10 +82,17 @@ func TestMutantListErrors(t *testing.T) {
 			`fails: {toppings: "is 0$"}`, `torture: "is (0"`,
 			"the mutant no-toppings: the expression for the torture",
 		},
-		{"a torture without an expectation", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
-		{"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`, `unknown field "torture"`},
+		{
+			"a torture without an expectation", `fails: {toppings: "is 0$"}`, `torture: ""`,
+			"the mutant no-toppings fails no check",
+		},
+		{
+			"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`,
+			`unknown field "torture"`,
+		},
 		{"two mutants with the same name", "mutants:", `mutants:
-- {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is listed twice"},
+- {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`,
+			"the mutant no-toppings is listed twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,8 +156,14 @@ func TestApplyErrors(t *testing.T) {
 		edit Edit
 		want string
 	}{
-		{"text that does not occur", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: the text to find occurs 0 times in shop.go"},
-		{"text that occurs twice", Edit{"shop.go", "toppings", "0"}, "edit 1: the text to find occurs 2 times in shop.go"},
+		{
+			"text that does not occur", Edit{"shop.go", "len(flavours)", "0"},
+			"edit 1: the text to find occurs 0 times in shop.go",
+		},
+		{
+			"text that occurs twice", Edit{"shop.go", "toppings", "0"},
+			"edit 1: the text to find occurs 2 times in shop.go",
+		},
 		{"no text", Edit{"shop.go", "", "0"}, "must occur once"},
 		{"a missing file", Edit{"store.go", "len", "0"}, "no such file"},
 	} {

@@ -117,7 +117,10 @@ func TestRecordBlindKeepsOtherSets(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "docs", "reference"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	first := mutate.BlindFigures{Set: "first", Written: "2026-11-30", Mutants: mutate.Figures{Mutants: 30, Found: 20}, Designs: 4, Right: 4}
+	first := mutate.BlindFigures{
+		Set: "first", Written: "2026-11-30",
+		Mutants: mutate.Figures{Mutants: 30, Found: 20}, Designs: 4, Right: 4,
+	}
 	second := mutate.BlindFigures{Set: "second", Written: "2026-11-30"}
 	better := first
 	better.Mutants.Found = 29

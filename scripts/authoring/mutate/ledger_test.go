@@ -23,7 +23,8 @@ func shop(t *testing.T, survivors string) (dir string, mutants []mutate.Mutant) 
 		t.Fatalf("invalid test: got the mutants %v, want three", changes(mutants))
 	}
 	if survivors != "" {
-		write(t, dir, mutate.SurvivorsFile, strings.NewReplacer("ID", mutants[0].ID, "MUTANT", mutants[0].Change()).Replace(survivors))
+		write(t, dir, mutate.SurvivorsFile,
+			strings.NewReplacer("ID", mutants[0].ID, "MUTANT", mutants[0].Change()).Replace(survivors))
 	}
 	return dir, mutants
 }
@@ -37,7 +38,10 @@ func TestSurvivorListErrors(t *testing.T) {
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
 		{"an unknown field", "verdict:", "opinion:", `unknown field "opinion"`},
-		{"a mutant that no longer exists", `id: "ID"`, "id: cafe0000", `the solution no longer has a mutant "cafe0000" (shop.go f, `},
+		{
+			"a mutant that no longer exists", `id: "ID"`, "id: cafe0000",
+			`the solution no longer has a mutant "cafe0000" (shop.go f, `,
+		},
 		{"a mutant with another name", "MUTANT", "n + 7 → n + 8", `is called "n + 7 → n + 8", and is "shop.go f, `},
 		{"an unknown verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
 		{"no reason", "Nobody counts to eight.", `""`, "has no reason: say in a sentence"},
@@ -106,10 +110,13 @@ func TestLedgerResumesLastRun(t *testing.T) {
 	}
 	record(ledger, mutate.Trial{ID: mutants[0].ID, Fate: mutate.Found, Why: "places"})
 	record(open(mutants[2]),
-		mutate.Trial{ID: mutants[1].ID, Fate: mutate.Survived}, mutate.Trial{ID: mutants[2].ID, Fate: mutate.Fate(mutate.Gap)})
+		mutate.Trial{ID: mutants[1].ID, Fate: mutate.Survived},
+		mutate.Trial{ID: mutants[2].ID, Fate: mutate.Fate(mutate.Gap)})
 	open(mutants[1])
 	known[mutants[1].ID] = mutate.Survivor{ID: mutants[1].ID, Verdict: mutate.Equivalent}
-	if got, want := open().Figures(), (mutate.Figures{Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1}); !cmp.Equal(got, want) {
+	if got, want := open().Figures(), (mutate.Figures{
+		Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1,
+	}); !cmp.Equal(got, want) {
 		t.Errorf("Figures() = %+v, want %+v", got, want)
 	}
 
@@ -138,12 +145,15 @@ func TestFigures(t *testing.T) {
 	}); !cmp.Equal(figures, want) {
 		t.Errorf("Figures() = %+v, want %+v", figures, want)
 	}
-	const want = "34 mutants: 18 found (81.8 % of the 22 that are wrong), 1 found by the torture alone, 1 survived, 2 known to survive, " +
+	const want = "34 mutants: 18 found (81.8 % of the 22 that are wrong), " +
+		"1 found by the torture alone, 1 survived, 2 known to survive, " +
 		"5 equivalent, 4 stillborn, 3 undecided"
 	if got := figures.String(); got != want {
 		t.Errorf("String() =\n%s\nwant\n%s", got, want)
 	}
-	if got := (mutate.Figures{Mutants: 4, Equivalent: 3, Stillborn: 1}).String(); got != "4 mutants: 0 found, 3 equivalent, 1 stillborn" {
+	if got := (mutate.Figures{
+		Mutants: 4, Equivalent: 3, Stillborn: 1,
+	}).String(); got != "4 mutants: 0 found, 3 equivalent, 1 stillborn" {
 		t.Errorf("String() without wrong mutants = %s", got)
 	}
 

@@ -15,7 +15,9 @@ import (
 var marker = regexp.MustCompile(`(?m)^[ \t]*// ?(\+[a-zA-Z][^\n]*)\n`)
 
 // scaffolded are markers that every project has and a scaffold writes.
-var scaffolded = []string{"+kubebuilder:scaffold", "+groupName", "+kubebuilder:object:generate", "+kubebuilder:object:root"}
+var scaffolded = []string{
+	"+kubebuilder:scaffold", "+groupName", "+kubebuilder:object:generate", "+kubebuilder:object:root",
+}
 
 var (
 	rightsOf = regexp.MustCompile(`\b(groups|resources|verbs)=([^,\s]+)`)

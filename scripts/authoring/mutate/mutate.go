@@ -157,7 +157,9 @@ func Sample(all []Mutant, size int, seed uint32) []Mutant {
 
 // generate returns the mutants of a package. keep reports whether a lab that begins nearly empty has a file. It is nil
 // for other labs.
-func generate(solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool) ([]Mutant, error) {
+func generate(
+	solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool,
+) ([]Mutant, error) {
 	var all []Mutant
 	for _, file := range pkg.Syntax {
 		path := set.File(file.Pos()).Name()
@@ -181,7 +183,8 @@ func generate(solution string, set *token.FileSet, pkg *packages.Package, keep f
 			continue
 		}
 		s := &source{
-			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative, texts: map[ast.Node]bool{},
+			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo,
+			content: content, name: relative, texts: map[ast.Node]bool{},
 			// Scaffolded code outside of regions is not the author's work.
 			regions: strings.HasPrefix(relative, "cmd/"),
 		}

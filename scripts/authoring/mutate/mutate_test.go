@@ -397,7 +397,9 @@ func TestNearlyEmptyLabMutatesMissingFiles(t *testing.T) {
 
 func TestBrokenSolutionHasNoMutants(t *testing.T) {
 	t.Parallel()
-	_, err := mutate.Generate(t.Context(), lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f() int { return \"\" }\n"}))
+	_, err := mutate.Generate(t.Context(), lay(t, map[string]string{
+		"shop.go": "package shop\n" + task + "func f() int { return \"\" }\n",
+	}))
 	if err == nil || !strings.Contains(err.Error(), "shop.go:5:23") {
 		t.Errorf("want an error with the position, got %v", err)
 	}

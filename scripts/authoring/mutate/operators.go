@@ -29,7 +29,7 @@ const (
 	DropElement     Operator = "drop-element"     // T{A: a, B: b} → T{A: a}
 	DropCall        Operator = "drop-call"        // a call in a chain: a.B().C() → a.C()
 	Arithmetic      Operator = "arithmetic"       // + → -, ++ → --
-	OtherValue      Operator = "other-value"      // a parameter or a field of the receiver where another one of its type is
+	OtherValue      Operator = "other-value"      // another parameter or receiver field of the same type
 	RemoveMarker    Operator = "remove-marker"    // +kubebuilder:…, +listType=…
 	WidenMarker     Operator = "widen-marker"     // verbs=get → verbs=*, MaxItems=3 → MaxItems=4
 )
@@ -257,7 +257,8 @@ func (s *source) statements(list []ast.Stmt) {
 			if n.Tok != token.DEFINE {
 				s.replace(RemoveStatement, n, "")
 			}
-		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt, *ast.BranchStmt:
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.IncDecStmt,
+			*ast.DeferStmt, *ast.GoStmt, *ast.SendStmt, *ast.BranchStmt:
 			s.replace(RemoveStatement, n, "")
 		case *ast.ReturnStmt:
 			if len(n.Results) == 0 {
@@ -314,13 +315,15 @@ func (s *source) call(n *ast.CallExpr) {
 	for i := range len(n.Args) - 1 {
 		a, b := n.Args[i], n.Args[i+1]
 		if types.Identical(s.info.TypeOf(a), s.info.TypeOf(b)) {
-			s.replaceRange(SwapArguments, a.Pos(), b.End(), s.text(b)+string(s.content[s.offset(a.End()):s.offset(b.Pos())])+s.text(a))
+			s.replaceRange(SwapArguments, a.Pos(), b.End(),
+				s.text(b)+string(s.content[s.offset(a.End()):s.offset(b.Pos())])+s.text(a))
 		}
 	}
 	if signature.Variadic() && len(n.Args) >= signature.Params().Len() && !n.Ellipsis.IsValid() {
 		s.element(DropArgument, n.Args, len(n.Args)-1, n.Rparen)
 	}
-	if method, ok := n.Fun.(*ast.SelectorExpr); ok && isCall(method.X) && types.Identical(s.info.TypeOf(method.X), s.info.TypeOf(n)) {
+	if method, ok := n.Fun.(*ast.SelectorExpr); ok && isCall(method.X) &&
+		types.Identical(s.info.TypeOf(method.X), s.info.TypeOf(n)) {
 		s.replaceRange(DropCall, method.X.End(), n.End(), "")
 	}
 }

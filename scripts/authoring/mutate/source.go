@@ -60,7 +60,8 @@ func (s *source) replaceOffsets(operator Operator, offset, end int, text string)
 		before = comment.ReplaceAllString(before, "")
 	}
 	s.mutants = append(s.mutants, Mutant{
-		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.declarationAt(offset), Operator: operator,
+		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")),
+		In: s.declarationAt(offset), Operator: operator,
 		Before: oneLine(before), After: oneLine(text), offset: offset,
 		original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
 	})

@@ -83,7 +83,8 @@ func Required(root string, lab *manifest.Lab) ([]Run, error) {
 	}
 	i := slices.IndexFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == mistakes[lab.Name] })
 	if i < 0 {
-		return nil, fmt.Errorf("%s/%s names the mistake %q for %s, which is no mutant of its solution: name one of solutions/%s/%s",
+		return nil, fmt.Errorf("%s/%s names the mistake %q for %s, which is no mutant of its solution: "+
+			"name one of solutions/%s/%s",
 			Folder, List, mistakes[lab.Name], lab.Name, lab.Name, mutant.File)
 	}
 	return []Run{
@@ -121,7 +122,8 @@ func (r *Run) Keep(root string, graded *report.Report) error {
 	kept.Sanitize()
 	kept.Timeline = kept.Timeline[:min(maxTimeline, len(kept.Timeline))]
 	if wrong := r.deviations(&kept); len(wrong) > 0 {
-		return fmt.Errorf("%s of %s was not graded as %s/%s requires: %s", r.Name, r.Lab.Name, r.Lab.Name, mutant.File, strings.Join(wrong, "; "))
+		return fmt.Errorf("%s of %s was not graded as %s/%s requires: %s",
+			r.Name, r.Lab.Name, r.Lab.Name, mutant.File, strings.Join(wrong, "; "))
 	}
 	data, err := kept.JSON()
 	if err != nil {
@@ -154,7 +156,9 @@ func (r *Run) Problems(root string) []string {
 func (r *Run) deviations(graded *report.Report) []string {
 	base := *graded
 	// No mutant specifies the results of a submission's own tests.
-	base.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool { return c.ID == manifest.OwnTestsID })
+	base.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool {
+		return c.ID == manifest.OwnTestsID
+	})
 	wrong := r.Expected.Deviations(&base)
 	var have, want, preconditions []string // a report lists preconditions only if they failed
 	for _, check := range base.Checks {

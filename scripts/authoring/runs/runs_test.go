@@ -67,7 +67,9 @@ func TestStaleRecordingIsFound(t *testing.T) {
 			}
 		}},
 		{"a check is missing", "it has no check", func(r *report.Report) { r.Checks = r.Checks[1:] }},
-		{"an additional check", "the lab has no check", func(r *report.Report) { r.Checks = append(r.Checks, report.Check{ID: "obsolete"}) }},
+		{"an additional check", "the lab has no check", func(r *report.Report) {
+			r.Checks = append(r.Checks, report.Check{ID: "obsolete"})
+		}},
 		{"no grade", "the outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -72,7 +72,8 @@ const tick = time.Second / 100
 func parse(stat io.Reader) (p processors) {
 	line, _ := bufio.NewReader(stat).ReadString('\n')
 	var user, nice, system, idle, wait, irq, soft int64
-	n, _ := fmt.Fscan(strings.NewReader(strings.TrimPrefix(line, "cpu ")), &user, &nice, &system, &idle, &wait, &irq, &soft)
+	n, _ := fmt.Fscan(strings.NewReader(strings.TrimPrefix(line, "cpu ")),
+		&user, &nice, &system, &idle, &wait, &irq, &soft)
 	if n < 7 {
 		return processors{}
 	}

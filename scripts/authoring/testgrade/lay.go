@@ -46,7 +46,10 @@ type layout struct {
 // copyTests replaces the tests of the solution in a folder by those of a submission. Both are copies with only regular
 // files. The notices list the tests that were left out.
 func copyTests(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
-	l := &layout{from: from, to: to, folders: map[string]string{}, submissionNames: packageNames(from), solutionNames: packageNames(to)}
+	l := &layout{
+		from: from, to: to, folders: map[string]string{},
+		submissionNames: packageNames(from), solutionNames: packageNames(to),
+	}
 	for folder, name := range l.submissionNames {
 		if match := counterpart(folder, name, l.solutionNames); match != "" {
 			l.folders[folder] = match
@@ -62,7 +65,8 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 		}
 		match, ok := l.folders[folder]
 		if !ok {
-			notices = append(notices, fmt.Sprintf("%s has no counterpart in our solution, which has %s: its tests (%d files) were left out",
+			notices = append(notices, fmt.Sprintf("%s has no counterpart in our solution, which has %s: "+
+				"its tests (%d files) were left out",
 				folder, strings.Join(slices.Sorted(maps.Keys(l.solutionNames)), ", "), len(tests)))
 			continue
 		}
@@ -134,7 +138,8 @@ func packageNames(s *submission.Submission) map[string]string {
 	names := map[string]string{}
 	for folder, files := range s.Packages() {
 		for _, file := range files {
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(s.Dir, filepath.FromSlash(file)), nil, parser.PackageClauseOnly)
+			parsed, err := parser.ParseFile(token.NewFileSet(),
+				filepath.Join(s.Dir, filepath.FromSlash(file)), nil, parser.PackageClauseOnly)
 			if err != nil {
 				continue // the compiler reports it better
 			}

@@ -15,7 +15,8 @@ import (
 // Blank returns the report of a run that has not ended.
 func Blank(o *Options) *report.Tests {
 	return &report.Tests{
-		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
+		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir,
+		Started: time.Now(), Want: o.Lab.Tests.Percentage(),
 		Outcome: report.Unfinished, Reason: "the run has not ended: it is still running, or it was killed",
 	}
 }
@@ -65,7 +66,8 @@ func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 		check.Status, check.Points, check.Reason = report.Passed, check.MaxPoints, ""
 	default:
 		check.Status, check.Reason = report.Failed, ""
-		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", t.Want)
+		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, "+
+			"and fail on %d %% of our wrong solutions", t.Want)
 		found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
 		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
 		if n := t.Count(report.MutantUntried); n > 0 {

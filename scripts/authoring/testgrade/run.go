@@ -82,7 +82,9 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 
 // run runs a test program to its end, together with the processes that it started. The error is the context's or the
 // machine's.
-func run(ctx context.Context, scope *process.Scope, assets string, p program, walls *process.Walls) (v verdict, err error) {
+func run(
+	ctx context.Context, scope *process.Scope, assets string, p program, walls *process.Walls,
+) (v verdict, err error) {
 	home, err := os.MkdirTemp(scope.Dir, "home-")
 	if err != nil {
 		return v, fmt.Errorf("creating a folder for a test program: %w", err)

@@ -245,7 +245,8 @@ func (g *grading) gradeOnSolution(ctx context.Context) error {
 	programs, err := g.compile(ctx, g.base, g.tested, trial, true)
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &submission.Problem{
-			Reason: "your tests do not compile with our operator: they can use the types of the API, and what the lab's files declared before you " +
+			Reason: "your tests do not compile with our operator: " +
+				"they can use the types of the API, and what the lab's files declared before you " +
 				"began (" + problem.Reason + ")",
 			Diagnostics: problem.Diagnostics,
 		}
@@ -259,7 +260,9 @@ func (g *grading) gradeOnSolution(ctx context.Context) error {
 	if err := removeSources(trial.module()); err != nil {
 		return err
 	}
-	testRun, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) { g.took[folder] = took })
+	testRun, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) {
+		g.took[folder] = took
+	})
 	if err := errors.Join(err, os.RemoveAll(string(trial))); err != nil {
 		return err
 	}
@@ -270,7 +273,9 @@ func (g *grading) gradeOnSolution(ctx context.Context) error {
 			"so they would fail on each mutant: they require more than the task does, or depend on chance",
 			strings.Join(testRun.Failed, ", "))}
 	case testRun.Tests == testRun.Skipped:
-		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", testRun.Skipped)}
+		return &submission.Problem{
+			Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", testRun.Skipped),
+		}
 	}
 	if testRun.Skipped > 0 {
 		g.report.Notices = append(g.report.Notices,
@@ -327,7 +332,8 @@ func (g *grading) gradeOnSubmission(ctx context.Context, own *submission.Submiss
 // runAll runs the tests of packages in a module, each to its end. On a correct operator, a test does not fail because
 // an API server is missing. In that case runAll tries again.
 func (g *grading) runAll(
-	ctx context.Context, module string, packages []testedPackage, programs []string, took func(folder string, took time.Duration),
+	ctx context.Context, module string, packages []testedPackage, programs []string,
+	took func(folder string, took time.Duration),
 ) (*report.TestRun, error) {
 	all := &report.TestRun{Passed: true}
 	for i, p := range packages {

@@ -50,7 +50,8 @@ func copySolution(t *testing.T, tests map[string]string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "copy")
-	if err := errors.Join(opened.Copy(dir), removeTests(&submission.Submission{Dir: dir}), removeTestsBelow(dir)); err != nil {
+	if err := errors.Join(opened.Copy(dir),
+		removeTests(&submission.Submission{Dir: dir}), removeTestsBelow(dir)); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range tests {
@@ -91,7 +92,9 @@ func TestStrongTestsFindMoreMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weak := Run(t.Context(), options(t, copySolution(t, map[string]string{"internal/controller/weak_test.go": string(content)}), sample...))
+	weak := Run(t.Context(), options(t, copySolution(t, map[string]string{
+		"internal/controller/weak_test.go": string(content),
+	}), sample...))
 	// The tests can only detect that two are kept.
 	if weak.FullMarks() || weak.Outcome != report.Graded || weak.Count(report.MutantFound) != 1 ||
 		weak.Count(report.MutantMissed) != len(sample)-2 {
@@ -122,7 +125,10 @@ func TestTestsFailingOnSolutionFindNothing(t *testing.T) {
 			"it always fails", "func TestNever(t *testing.T) { t.Error(\"never\") }",
 			"your tests fail on our operator, which is right (TestNever)", report.NotBuilt,
 		},
-		{"it skips itself", "func TestLater(t *testing.T) { t.Skip() }", "no test was run, and 1 skip themselves", report.NotBuilt},
+		{
+			"it skips itself", "func TestLater(t *testing.T) { t.Skip() }",
+			"no test was run, and 1 skip themselves", report.NotBuilt,
+		},
 		// The test looks at something that is the same on our operator and on a mutant.
 		{"it fails if it mistakes our operator for a mutant", `import (
 	"flag"
@@ -149,7 +155,8 @@ func TestTells(t *testing.T) {
 				"internal/controller/own_test.go": "package controller\n\nimport \"testing\"\n\n" + test.content + "\n",
 			})
 			got := Run(t.Context(), options(t, dir, sample...))
-			if got.Outcome != test.outcome || !strings.Contains(got.Reason, test.reason) || got.FullMarks() || got.Count(report.MutantFound) != 0 {
+			if got.Outcome != test.outcome || !strings.Contains(got.Reason, test.reason) ||
+				got.FullMarks() || got.Count(report.MutantFound) != 0 {
 				t.Errorf("got outcome %s: %s", got.Outcome, got.Reason)
 			}
 		})
@@ -160,7 +167,8 @@ func TestTells(t *testing.T) {
 func TestHangingTestIsEnded(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n-- a/a_test.go --\n"+`package a
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		"-- a/a.go --\npackage a\n-- a/a_test.go --\n"+`package a
 
 import (
 	"os/exec"
@@ -184,7 +192,8 @@ func TestHangs(t *testing.T) {
 	}
 	defer scope.Close()
 	file := filepath.Join(scope.Dir, "a.test")
-	if err := (&submission.Builder{Submission: opened, Scope: scope}).CompileTests(t.Context(), "a", file, false); err != nil {
+	if err := (&submission.Builder{Submission: opened, Scope: scope}).
+		CompileTests(t.Context(), "a", file, false); err != nil {
 		t.Fatal(err)
 	}
 	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second}, nil)
@@ -256,7 +265,9 @@ func TestUnseenMutants(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := changeOf(&mutant.Mutant{Name: test.name, Edits: test.edits, Untestable: test.untestable}, dir, []string{"cmd"})
+			got, err := changeOf(&mutant.Mutant{
+				Name: test.name, Edits: test.edits, Untestable: test.untestable,
+			}, dir, []string{"cmd"})
 			if err != nil || !slices.Equal(got.folders, test.folders) || got.unseen != test.unseen {
 				t.Errorf("got %+v, error %v", got, err)
 			}
@@ -299,7 +310,8 @@ func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	if err != nil || len(tested) != 1 || tested[0] != (testedPackage{folder: "internal/controller", runs: "controllers"}) {
 		t.Fatalf("copyTests() = %+v, error %v", tested, err)
 	}
-	if len(notices) != 1 || !strings.HasPrefix(notices[0], "shop has no counterpart in our solution, which has api/v1, internal/controller") {
+	if len(notices) != 1 ||
+		!strings.HasPrefix(notices[0], "shop has no counterpart in our solution, which has api/v1, internal/controller") {
 		t.Errorf("got notices %q", notices)
 	}
 	scope, err := process.NewScope(process.Options{})
@@ -359,7 +371,10 @@ func TestCheckOfLab(t *testing.T) {
 		points   int
 		observed string
 	}{
-		{"half is required, and half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed), report.Passed, 10, ""},
+		{
+			"half is required, and half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed),
+			report.Passed, 10, "",
+		},
 		{
 			"less than half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed, report.MutantMissed),
 			report.Failed, 0, "they fail on 1 of 3 (33 %)",
@@ -383,11 +398,18 @@ func TestCheckOfLab(t *testing.T) {
 			report.Failed, 0, "the time was up",
 		},
 		{
-			"too few mutants can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
+			"too few mutants can be found", report.Graded,
+			tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
 			report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried",
 		},
-		{"without results", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},
-		{"the machine failed", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Error }), report.Skipped, 0, ""},
+		{
+			"without results", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }),
+			report.Skipped, 0, "",
+		},
+		{
+			"the machine failed", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Error }),
+			report.Skipped, 0, "",
+		},
 		{"the operator was not graded", report.Crashed, nil, report.Skipped, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -409,7 +431,8 @@ func TestCheckOfLab(t *testing.T) {
 // shop returns a lab whose solution adds. Two of its mutants do not add.
 func shop(t *testing.T) (lab *manifest.Lab, solution string) {
 	t.Helper()
-	const adds = "-- go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- cmd/main.go --\n" + samples.Program +
+	const adds = "-- go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n" +
+		"-- cmd/main.go --\n" + samples.Program +
 		"-- a/a.go --\npackage a\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n"
 	mutants := "skeleton:\n  fails: {a: b}\nmutants:\n"
 	for name, operator := range map[string]string{"subtracts": "-", "multiplies": "*"} {
@@ -425,7 +448,8 @@ func submitted(t *testing.T, operator, test string) string {
 	t.Helper()
 	return samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- a/a.go --\npackage a\n\nfunc Add(a, b int) int { "+operator+" }\n"+
-		"-- a/a_test.go --\npackage a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif "+test+" {\n\t\tt.Fail()\n\t}\n}\n")
+		"-- a/a_test.go --\npackage a\n\nimport \"testing\"\n\n"+
+		"func TestAdd(t *testing.T) {\n\tif "+test+" {\n\t\tt.Fail()\n\t}\n}\n")
 }
 
 func TestKnownResultsAreReused(t *testing.T) {
@@ -461,7 +485,8 @@ func TestKnownResultsAreReused(t *testing.T) {
 	}
 	for i, known := range []*report.Tests{nil, run(submitted(t, right, "true"), nil, false)} {
 		got := run(submitted(t, right, "true"), known, false)
-		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(ran) == 0) != got.Known || !strings.Contains(got.Reason, "(TestAdd)") {
+		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(ran) == 0) != got.Known ||
+			!strings.Contains(got.Reason, "(TestAdd)") {
 			t.Errorf("with a test that fails on a correct operator: got %+v after %q", got, ran)
 		}
 	}
@@ -481,7 +506,9 @@ func TestRunEndsWhenOutcomeIsDecided(t *testing.T) {
 		full bool
 	}{{50, "Add(2, 3) != 5", true}, {80, "false", false}} {
 		lab.Tests.Find = test.find
-		got := Run(t.Context(), Options{Lab: lab, Dir: submitted(t, "return a + b", test.test), Solution: solution, Decide: true, Parallel: 1})
+		got := Run(t.Context(), Options{
+			Lab: lab, Dir: submitted(t, "return a + b", test.test), Solution: solution, Decide: true, Parallel: 1,
+		})
 		if got.Outcome != report.Graded || got.FullMarks() != test.full || got.Count(report.MutantUntried) != 1 {
 			t.Errorf("with %d %% of two mutants required: %+v", test.find, got)
 		}

@@ -91,7 +91,9 @@ func characters(count int) (all []asciigraph.CharSet) {
 }
 
 func colors(count int) (all []asciigraph.AnsiColor) {
-	few := []asciigraph.AnsiColor{asciigraph.Blue, asciigraph.Red, asciigraph.Green, asciigraph.Magenta, asciigraph.Goldenrod}
+	few := []asciigraph.AnsiColor{
+		asciigraph.Blue, asciigraph.Red, asciigraph.Green, asciigraph.Magenta, asciigraph.Goldenrod,
+	}
 	for i := range count {
 		all = append(all, few[i%len(few)])
 	}
@@ -115,7 +117,9 @@ func (c Chart) SVG() ([]byte, error) {
 	option.XAxis.Title = c.X
 	option.YAxis[0].Min = new(0.0)
 	option.ValueFormatter = number
-	painter := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: svgWidth, Height: svgHeight})
+	painter := charts.NewPainter(charts.PainterOptions{
+		OutputFormat: charts.ChartOutputSVG, Width: svgWidth, Height: svgHeight,
+	})
 	if err := painter.LineChart(option); err != nil {
 		return nil, fmt.Errorf("drawing %s: %w", c.Name, err)
 	}
@@ -129,7 +133,8 @@ func (c Chart) check() error {
 	}
 	for _, series := range c.Series {
 		if len(series.Values) != len(c.Labels) {
-			return fmt.Errorf("drawing %s: %s has %d values for %d labels", c.Name, series.Name, len(series.Values), len(c.Labels))
+			return fmt.Errorf("drawing %s: %s has %d values for %d labels",
+				c.Name, series.Name, len(series.Values), len(c.Labels))
 		}
 	}
 	return nil

@@ -15,7 +15,10 @@ import (
 func latency() Chart {
 	return Chart{
 		Name: "list", Title: "A list in ms", X: "objects", Labels: []string{"100", "1,000", "50,000"},
-		Series: []Series{{Name: "all", Values: []float64{3, 25, 900}}, {Name: "one by its label", Values: []float64{2, 20, 700}}},
+		Series: []Series{
+			{Name: "all", Values: []float64{3, 25, 900}},
+			{Name: "one by its label", Values: []float64{2, 20, 700}},
+		},
 	}
 }
 
@@ -25,7 +28,9 @@ func TestTerminalChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"A list in ms, by objects", "* all", "o one by its label", "100", "1,000", "50,000", "900", "0 "} {
+	for _, want := range []string{
+		"A list in ms, by objects", "* all", "o one by its label", "100", "1,000", "50,000", "900", "0 ",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %q:\n%s", want, text)
 		}

@@ -86,8 +86,10 @@ func (r *Result) Tables() string {
 	}
 	text.WriteString(" etcd's file |\n|" + strings.Repeat("--:|", 9+len(r.programs())) + "\n")
 	for _, point := range r.Points {
-		fmt.Fprintf(&text, "| %s | %.0f | %s | %s | %s | %s | %s | %s |", count(point.Objects), point.CreatedPerSecond, duration(point.Get),
-			duration(point.List), duration(point.Labelled), size(point.ListBytes), duration(point.Sync), size(point.InformerBytes))
+		fmt.Fprintf(&text, "| %s | %.0f | %s | %s | %s | %s | %s | %s |",
+			count(point.Objects), point.CreatedPerSecond, duration(point.Get),
+			duration(point.List), duration(point.Labelled), size(point.ListBytes),
+			duration(point.Sync), size(point.InformerBytes))
 		for _, program := range r.programs() {
 			fmt.Fprintf(&text, " %s |", size(point.MemoryBytes[program]))
 		}

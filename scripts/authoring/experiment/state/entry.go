@@ -38,8 +38,10 @@ const (
 )
 
 var (
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	entries     = schema.GroupVersionResource{Group: "state.lva.io", Version: "v1", Resource: "entries"}
+	definitions = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
+	entries = schema.GroupVersionResource{Group: "state.lva.io", Version: "v1", Resource: "entries"}
 )
 
 // install creates the kind, and waits until the API server serves it.

@@ -86,7 +86,9 @@ func report(ctx context.Context, watcher watch.Interface, seen chan<- sighting) 
 }
 
 // write changes an entry, and waits until all watches have seen the change.
-func (e *experiment) write(ctx context.Context, seen <-chan sighting, watchers int) (first, last time.Duration, err error) {
+func (e *experiment) write(
+	ctx context.Context, seen <-chan sighting, watchers int,
+) (first, last time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
 	begin := time.Now()

@@ -78,8 +78,9 @@ func refusal(err error) (message string, other error) {
 	switch {
 	case err == nil:
 		return "", nil
-	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err), // the API server's own limits
-		strings.Contains(err.Error(), "request is too large"), strings.Contains(err.Error(), "larger than max"): // etcd's, and its client's
+	// The first two are the API server's own limits, the others those of etcd and of its client.
+	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err),
+		strings.Contains(err.Error(), "request is too large"), strings.Contains(err.Error(), "larger than max"):
 		text := []rune(err.Error())
 		return string(text[:min(len(text), refusalLength)]), nil
 	}
@@ -96,7 +97,10 @@ func (e *experiment) storeEntry(ctx context.Context, size int) error {
 
 func (e *experiment) storeConfigMap(ctx context.Context, size int) error {
 	configMaps := e.typed.CoreV1().ConfigMaps(namespace)
-	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"text": strings.Repeat("x", size)}}
+	large := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "large"},
+		Data:       map[string]string{"text": strings.Repeat("x", size)},
+	}
 	if _, err := configMaps.Create(ctx, large, metav1.CreateOptions{}); err != nil {
 		return err
 	}

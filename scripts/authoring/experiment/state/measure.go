@@ -120,7 +120,8 @@ func (e *experiment) storage(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("asking for the API server's metrics: %w", err)
 	}
 	for line := range strings.Lines(string(metrics)) {
-		if metric, value, found := strings.Cut(strings.TrimSpace(line), " "); found && strings.HasPrefix(metric, storageMetric) {
+		if metric, value, found := strings.Cut(strings.TrimSpace(line), " "); found &&
+			strings.HasPrefix(metric, storageMetric) {
 			size, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return 0, fmt.Errorf("reading the metric %s: %w", storageMetric, err)

@@ -135,7 +135,8 @@ func Run(ctx context.Context, cluster Cluster, options Options) (*Result, error)
 
 func newExperiment(cluster Cluster, options Options) (*experiment, error) {
 	if options.Objects < 2 || options.Watchers < 2 {
-		return nil, fmt.Errorf("measuring with %d objects and %d watches: use at least 2 of each", options.Objects, options.Watchers)
+		return nil, fmt.Errorf("measuring with %d objects and %d watches: use at least 2 of each",
+			options.Objects, options.Watchers)
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, int, int) {}
