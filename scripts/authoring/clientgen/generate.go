@@ -75,7 +75,11 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 		inputs = append(inputs, "--input", version)
 	}
 	common := func(name string) []string {
-		return []string{"--go-header-file", os.DevNull, "--output-dir", filepath.Join(target, name), "--output-pkg", pkg + "/" + name}
+		return []string{
+			"--go-header-file", os.DevNull,
+			"--output-dir", filepath.Join(target, name),
+			"--output-pkg", pkg + "/" + name,
+		}
 	}
 	for _, step := range []struct {
 		program string
@@ -107,7 +111,8 @@ func marked(dir string) (versions []string, err error) {
 			return nil, fmt.Errorf("looking for types with clients: %w", err)
 		}
 		for line := range bytes.Lines(content) {
-			if comment, found := bytes.CutPrefix(bytes.TrimSpace(line), []byte("//")); found && string(bytes.TrimSpace(comment)) == "+genclient" {
+			if comment, found := bytes.CutPrefix(bytes.TrimSpace(line), []byte("//")); found &&
+				string(bytes.TrimSpace(comment)) == "+genclient" {
 				version := filepath.Dir(file)
 				versions = append(versions, path.Join(filepath.Base(filepath.Dir(version)), filepath.Base(version)))
 			}

@@ -30,9 +30,11 @@ func lay(t *testing.T, files map[string]string) (dir string) {
 func TestMarkedTypes(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{
-		"api/shop/v1/types.go":   "package v1\n\n// Sundae is one.\n// +genclient\ntype Sundae struct{}\n\n//+genclient\ntype Cone struct{}\n",
-		"api/farm/v2/types.go":   "package v2\n\n//   +genclient\ntype Llama struct{}\n",
-		"api/farm/v1/types.go":   "package v1\n\n// It has no +genclient, and no\n// +genclient:nonNamespaced\ntype Alpaca struct{}\n",
+		"api/shop/v1/types.go": "package v1\n\n// Sundae is one.\n// +genclient\ntype Sundae struct{}\n\n" +
+			"//+genclient\ntype Cone struct{}\n",
+		"api/farm/v2/types.go": "package v2\n\n//   +genclient\ntype Llama struct{}\n",
+		"api/farm/v1/types.go": "package v1\n\n// It has no +genclient, and no\n" +
+			"// +genclient:nonNamespaced\ntype Alpaca struct{}\n",
 		"internal/x/y/z/code.go": "package z\n\n// +genclient\ntype Z struct{}\n",
 	})
 	versions, err := marked(dir)
@@ -61,7 +63,9 @@ func TestModuleWithoutMarkedTypesKeepsFiles(t *testing.T) {
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"internal/generated/listers/shop/v1/sundae.go": true, "internal/generated.go": false, "internal/controller/generated/x.go": false,
+		"internal/generated/listers/shop/v1/sundae.go": true,
+		"internal/generated.go":                        false,
+		"internal/controller/generated/x.go":           false,
 	} {
 		if Generated(name) != want {
 			t.Errorf("Generated(%s) = %t", name, !want)

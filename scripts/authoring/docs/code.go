@@ -70,7 +70,9 @@ func diagramOf(root, page, section string) ([]string, error) {
 	var lines []string
 	heading := -1
 	// The walk's only source of errors is the function given to it, which returns none.
-	_ = markdownast.Walk(markdown.Parse(text.NewReader(content)), func(node markdownast.Node, entering bool) (markdownast.WalkStatus, error) {
+	_ = markdownast.Walk(markdown.Parse(text.NewReader(content)), func(
+		node markdownast.Node, entering bool,
+	) (markdownast.WalkStatus, error) {
 		if !entering {
 			return markdownast.WalkContinue, nil
 		}

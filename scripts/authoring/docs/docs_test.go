@@ -56,7 +56,8 @@ func write(t *testing.T, root, name, content string) {
 func TestDiagramOfSection(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	write(t, root, "docs/lecture.md", "# One\n\n```mermaid\nflowchart LR\n    A --> B\n```\n\n## Two\n\n```sh\n# no heading\n```\n\n"+
+	write(t, root, "docs/lecture.md", "# One\n\n```mermaid\nflowchart LR\n    A --> B\n```\n\n"+
+		"## Two\n\n```sh\n# no heading\n```\n\n"+
 		"```mermaid\nflowchart TD\n```\n")
 	for page, want := range map[string]string{
 		"docs/lecture.md":     "```mermaid\nflowchart LR\n    A --> B\n```\n",
@@ -145,7 +146,8 @@ func TestTablesOfPages(t *testing.T) {
 	write(t, root, "docs/reference/conformance.json", `[{"test": "[sig-apps] Job runs [Conformance]", "verdict": "passed"},
 		{"test": "[sig-apps] Job ends [Conformance]", "verdict": "failed", "why": "It goes on."},
 		{"test": "[sig-node] Two nodes [Conformance]", "verdict": "not run", "why": "There is one."}]`)
-	const checks = "| check | points | what must be true |\n|---|---|---|\n| opens | 60 | The shop opens |\n| sells | 40 | It sells |\n"
+	const checks = "| check | points | what must be true |\n|---|---|---|\n" +
+		"| opens | 60 | The shop opens |\n| sells | 40 | It sells |\n"
 	for page, tables := range map[string][2]string{
 		"solutions/01-shop/TASK.md": {"checks", checks},
 		"labs/01-shop/README.md":    {"checks", checks},
@@ -156,7 +158,8 @@ func TestTablesOfPages(t *testing.T) {
 		"docs/reference/mutation.md": {"mutants", "| lab | mutants | tried | found | found by the torture alone | " +
 			"gaps | equivalent | stillborn | found of those that are wrong | with the torture |\n" +
 			"|---|---|---|---|---|---|---|---|---|---|\n| 01-shop | 34 | 31 | 18 | 1 | 3 | 5 | 4 | 81.8 % | 86.4 % |\n"},
-		"docs/reference/conformance.md": {"conformance", "| group | tests | passed | failed | not run |\n|---|---|---|---|---|\n" +
+		"docs/reference/conformance.md": {"conformance", "| group | tests | passed | failed | not run |\n" +
+			"|---|---|---|---|---|\n" +
 			"| sig-apps | 2 | 1 | 1 | 0 |\n| sig-node | 1 | 0 | 0 | 1 |\n| **all** | 3 | 1 | 1 | 1 |\n"},
 		"docs/reference/reasons.md": {"conformance-reasons", "| test |  | why |\n|---|---|---|\n" +
 			"| [sig-apps] Job ends | failed | It goes on. |\n| [sig-node] Two nodes | not run | There is one. |\n"},
@@ -218,7 +221,9 @@ func TestLecturesTeachMarkersOfHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needed := regexp.MustCompile(`\+kubebuilder:(validation:\w+|resource:scope|\w+)|\+listType=\w+|\b(WithValidator|WithDefaulter|Complete)\(`)
+	needed := regexp.MustCompile(
+		`\+kubebuilder:(validation:\w+|resource:scope|\w+)|\+listType=\w+|\b(WithValidator|WithDefaulter|Complete)\(`,
+	)
 	taught, found := "", map[string]bool{}
 	for _, lab := range list.Labs {
 		lecture, err := os.ReadFile(filepath.Join(repository, lab.Lecture))
@@ -249,7 +254,8 @@ func TestLectureShowsNoSolution(t *testing.T) {
 	write(t, root, "docs/page.md", "")
 	write(t, root, "docs/lectures/01-shop.md", "<!-- code: solutions/01-shop/shop.go#Open -->\n<!-- /code -->\n")
 	err := Check(root)
-	const want = "docs/lectures/01-shop.md:1: a lecture shows no solution, since an editor that it is read in folds nothing: " +
+	const want = "docs/lectures/01-shop.md:1: a lecture shows no solution, " +
+		"since an editor that it is read in folds nothing: " +
 		"link to it, as [the solution](../../solutions/01-shop/shop.go#Open)"
 	if err == nil || err.Error() != want {
 		t.Errorf("error\n  %v\nwant\n  %s", err, want)
@@ -289,7 +295,8 @@ func TestCodeMarkerErrors(t *testing.T) {
 		{"not opened", "<!-- /code -->\n", "docs/page.md:1: <!-- /code --> without a <!-- code: file#name --> before it"},
 		{
 			"misspelt", "<!-- code solutions/01-shop/Makefile -->\n",
-			"docs/page.md:1: write <!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
+			"docs/page.md:1: write <!-- code: file#name --> in a line of its own, " +
+				"the file's path from the root of the repository",
 		},
 		{
 			"a table that does not exist", "<!-- table: prices -->\n<!-- /table -->\n",
@@ -319,7 +326,8 @@ func TestCodeMarkerErrors(t *testing.T) {
 		},
 		{"a table without a name", "<!-- table -->\n", "docs/page.md:1: write <!-- table: name --> in a line of its own"},
 		{
-			"a table that is not closed", "<!-- table: labs -->\n<!-- /code -->\n", "docs/page.md:1: there is no list of labs to " +
+			"a table that is not closed", "<!-- table: labs -->\n<!-- /code -->\n",
+			"docs/page.md:1: there is no list of labs to " +
 				"make this table from: there is no labs/labs.yaml in ROOT: run this command in a clone of Operator Labs\n" +
 				"docs/page.md:2: the table of line 1 is not closed before this one: end it with <!-- /table -->\n" +
 				"docs/page.md:1: this table is not closed: end it with <!-- /table -->",
@@ -345,21 +353,25 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write(t, root, "README.md", "# Top\n\n## A `thing`, twice\n\n## A thing, twice\n\n"+
-		"[fine](docs/guide.md#its-heading) [here](#a-thing-twice-1) ![picture](docs/p.png) [folder](docs) <https://example.com/none>\n"+
+		"[fine](docs/guide.md#its-heading) [here](#a-thing-twice-1) ![picture](docs/p.png) "+
+		"[folder](docs) <https://example.com/none>\n"+
 		"[site](https://example.com/none#x), `[code](none.md)`\n\n```\n[fenced](none.md)\n```\n\n"+
 		"| table |\n|---|\n| [gone](gone.md) |\n\n"+
 		"words [no heading](docs/guide.md#nowhere)\nand [ref][ref]\n\n[ref]: docs/none.md\n")
-	write(t, root, "docs/guide.md", "# Its heading\n\n[up](../README.md) [out](../../x.md) [root](/README.md)\n[line](../main.go#L12)\n"+
+	write(t, root, "docs/guide.md", "# Its heading\n\n[up](../README.md) [out](../../x.md) [root](/README.md)\n"+
+		"[line](../main.go#L12)\n"+
 		"[Sell](../main.go#Sell) [till](../main.go#till) [Buy](../main.go#Buy)\n[all](../docs#all)\n")
 	write(t, root, "docs/p.png", "")
 	write(t, root, "main.go", "package main\n\n//lab:begin till\nfunc Sell() {}\n\n//lab:end\n")
 	err := CheckLinks(root)
 	want := []string{
 		"README.md:16: gone.md is a dead link: there is no gone.md",
-		"README.md:18: docs/guide.md#nowhere is a dead link: docs/guide.md has no heading #nowhere; its headings are #its-heading",
+		"README.md:18: docs/guide.md#nowhere is a dead link: docs/guide.md has no heading #nowhere; " +
+			"its headings are #its-heading",
 		"README.md:19: docs/none.md is a dead link: there is no docs/none.md",
 		"docs/guide.md:3: ../../x.md leads out of the repository",
-		"docs/guide.md:3: /README.md begins with a slash, which leads elsewhere on each site: write the path from this page's folder",
+		"docs/guide.md:3: /README.md begins with a slash, which leads elsewhere on each site: " +
+			"write the path from this page's folder",
 		"docs/guide.md:4: ../main.go#L12 names a line, which moves: name a declaration or a region of main.go",
 		"docs/guide.md:5: ../main.go#Buy is a dead link: main.go declares no Buy, nor has it such a region; it has Sell",
 		"docs/guide.md:6: ../docs#all has an anchor, and docs is a folder",

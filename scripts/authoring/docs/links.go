@@ -107,7 +107,8 @@ func follow(root, page, target string, anchors map[string][]string) (string, err
 		return "", nil
 	}
 	if strings.HasPrefix(parsed.Path, "/") {
-		return fmt.Sprintf("%s begins with a slash, which leads elsewhere on each site: write the path from this page's folder", target), nil
+		return fmt.Sprintf("%s begins with a slash, which leads elsewhere on each site: "+
+			"write the path from this page's folder", target), nil
 	}
 	to := page
 	if parsed.Path != "" {

@@ -20,7 +20,9 @@ import (
 // and one for each lab and solution. It leaves out the pages of installed npm modules.
 func Pages(root string) ([]string, error) {
 	var pages []string
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "labs/*/README.md", "solutions/*/TASK.md", "solutions/*/README.md"} {
+	for _, pattern := range []string{
+		"README.md", "CONTRIBUTING.md", "labs/*/README.md", "solutions/*/TASK.md", "solutions/*/README.md",
+	} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, fmt.Errorf("finding %s: %w", pattern, err)
@@ -115,7 +117,8 @@ func Refresh(root, page string) ([]byte, error) {
 		case opened > 0:
 			problem(number, "the %[1]s of line %[2]d is not closed before this one: end it with <!-- /%[1]s -->", kind, opened)
 		case closing.MatchString(text):
-			problem(number, "<!-- /%[1]s --> without %[2]s before it", tried[1], "a "+strings.SplitAfter(usage[tried[1]], "-->")[0])
+			problem(number, "<!-- /%[1]s --> without %[2]s before it",
+				tried[1], "a "+strings.SplitAfter(usage[tried[1]], "-->")[0])
 		case reference == nil:
 			problem(number, "write %s", usage[tried[1]])
 		default:
@@ -175,7 +178,8 @@ func generate(l *layout, page, kind, name, part string) ([]string, error) {
 	}
 	// A student who reads a lecture in an editor also sees its folded parts, and would no longer find the solution alone.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
-		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
+		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: "+
+			"link to it, as %s",
 			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))
 	}
 	shown, err := show(l.root, name, part)

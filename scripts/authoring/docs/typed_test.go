@@ -52,7 +52,8 @@ func typedBlocks(page string) (blocks []typed) {
 		isFence := fenced.take(line)
 		text := strings.TrimSpace(line)
 		switch {
-		case isFence && before == "" && !marked && slices.Contains([]string{"go", "yaml", "json"}, strings.TrimLeft(text, "`~")):
+		case isFence && before == "" && !marked &&
+			slices.Contains([]string{"go", "yaml", "json"}, strings.TrimLeft(text, "`~")):
 			blocks = append(blocks, typed{line: i + 1, first: strings.TrimSpace(lines[min(i+1, len(lines)-1)])})
 		case isFence, fenced != "":
 		case opening.MatchString(text):
@@ -94,7 +95,8 @@ func TestCodeOfLecturesAndSlidesHasSource(t *testing.T) {
 		for _, block := range typedBlocks(string(content)) {
 			name := page + ": " + block.first
 			if met[name] = true; mayBeTyped[name] == "" {
-				t.Errorf("%s:%d: this code has no source: put it into a file, such as one of scripts/authoring/examples or docs/lectures/examples, "+
+				t.Errorf("%s:%d: this code has no source: put it into a file, "+
+					"such as one of scripts/authoring/examples or docs/lectures/examples, "+
 					"and name the file with <!-- code: file#name -->", page, block.line)
 			}
 		}

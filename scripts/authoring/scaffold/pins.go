@@ -52,7 +52,8 @@ func readPins(root string) (Pins, error) {
 	// k8s.io/client-go v0.36.3 belongs to Kubernetes 1.36.
 	pins.Kubernetes = strings.Replace(semver.MajorMinor(versionOf(mod, "k8s.io/client-go")), "v0.", "1.", 1)
 	if pins.Go == "" || pins.ControllerRuntime == "" || pins.ControllerTools == "" || pins.Kubernetes == "" {
-		return Pins{}, fmt.Errorf("the go.mod of %s or of scripts/checkout/tools lacks a version: restore them from git", model)
+		return Pins{}, fmt.Errorf("the go.mod of %s or of scripts/checkout/tools lacks a version: "+
+			"restore them from git", model)
 	}
 	return pins, nil
 }

@@ -66,7 +66,9 @@ func New(root string, options Options) (*Project, error) {
 	}
 	options.Dir = dir
 	p := &Project{Options: options, Name: strings.ToLower(filepath.Base(dir))}
-	for _, check := range []func() error{p.checkDir, p.checkName, p.checkDomain, p.checkGroup, p.checkVersion, p.checkKind, p.checkModule} {
+	for _, check := range []func() error{
+		p.checkDir, p.checkName, p.checkDomain, p.checkGroup, p.checkVersion, p.checkKind, p.checkModule,
+	} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -98,7 +100,8 @@ func New(root string, options Options) (*Project, error) {
 
 func (p *Project) checkName() error {
 	if problems := validation.IsDNS1035Label(p.Name); len(problems) > 0 || len(p.Name) > longestName {
-		return fmt.Errorf("the project would be called %q, after its folder: call the folder by at most %d small letters, digits and -, "+
+		return fmt.Errorf("the project would be called %q, after its folder: "+
+			"call the folder by at most %d small letters, digits and -, "+
 			"with a letter first and no - last", p.Name, longestName)
 	}
 	return nil
@@ -109,7 +112,8 @@ func (p *Project) checkDomain() error {
 		return errors.New("--domain is missing: add the domain of the API's group, as in --domain lva.io")
 	}
 	if len(validation.IsDNS1123Subdomain(p.Domain)) > 0 {
-		return fmt.Errorf("--domain %q is no domain: write small letters, digits and - with dots between them, as in --domain lva.io", p.Domain)
+		return fmt.Errorf("--domain %q is no domain: "+
+			"write small letters, digits and - with dots between them, as in --domain lva.io", p.Domain)
 	}
 	return nil
 }
@@ -119,7 +123,8 @@ func (p *Project) checkGroup() error {
 		return errors.New("--group is missing: add the part of the API's group before the domain, as in --group apps")
 	}
 	if len(validation.IsDNS1123Subdomain(p.Group)) > 0 || p.Group[0] < 'a' {
-		return fmt.Errorf("--group %q can't be a group: write small letters, digits and -, with a letter first, as in --group apps", p.Group)
+		return fmt.Errorf("--group %q can't be a group: "+
+			"write small letters, digits and -, with a letter first, as in --group apps", p.Group)
 	}
 	return nil
 }
@@ -129,7 +134,8 @@ func (p *Project) checkVersion() error {
 		return errors.New("--version is missing: add the version of the API, as in --version v1alpha1")
 	}
 	if !versionForm.MatchString(p.Version) {
-		return fmt.Errorf("--version %q is no version of an API: write v1, v1alpha1 or v1beta1, or the like with other numbers", p.Version)
+		return fmt.Errorf("--version %q is no version of an API: "+
+			"write v1, v1alpha1 or v1beta1, or the like with other numbers", p.Version)
 	}
 	return nil
 }
@@ -139,7 +145,8 @@ func (p *Project) checkKind() error {
 		return errors.New("--kind is missing: add the name of the kind, as in --kind WebApp")
 	}
 	if !kindForm.MatchString(p.Kind) {
-		return fmt.Errorf("--kind %q can't be a kind: write letters and digits, with a capital letter first, as in --kind WebApp", p.Kind)
+		return fmt.Errorf("--kind %q can't be a kind: "+
+			"write letters and digits, with a capital letter first, as in --kind WebApp", p.Kind)
 	}
 	if slices.Contains(taken, p.Kind) {
 		return fmt.Errorf("--kind %s is the name of something else in the package of the API: choose another one", p.Kind)
@@ -147,7 +154,8 @@ func (p *Project) checkKind() error {
 	p.KindLower = strings.ToLower(p.Kind)
 	p.Plural = flect.Pluralize(p.KindLower)
 	if len(p.Plural) > validation.DNS1035LabelMaxLength {
-		return fmt.Errorf("--kind %s is too long: its plural may have %d letters and digits", p.Kind, validation.DNS1035LabelMaxLength)
+		return fmt.Errorf("--kind %s is too long: its plural may have %d letters and digits",
+			p.Kind, validation.DNS1035LabelMaxLength)
 	}
 	return nil
 }
@@ -157,7 +165,8 @@ func (p *Project) checkModule() error {
 		p.Module = p.Domain + "/" + p.Name
 	}
 	if err := module.CheckImportPath(p.Module); err != nil {
-		return fmt.Errorf("--repo %q can't be the path of a Go module: write one such as --repo %s/%s", p.Module, p.Domain, p.Name)
+		return fmt.Errorf("--repo %q can't be the path of a Go module: "+
+			"write one such as --repo %s/%s", p.Module, p.Domain, p.Name)
 	}
 	return nil
 }

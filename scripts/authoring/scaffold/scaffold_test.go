@@ -101,9 +101,15 @@ func TestWrongArguments(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{"a folder that is not empty", func(o *Options) { o.Dir = full }, "is not empty (it has thesis.txt), and nothing is overwritten"},
+		{
+			"a folder that is not empty", func(o *Options) { o.Dir = full },
+			"is not empty (it has thesis.txt), and nothing is overwritten",
+		},
 		{"a file", func(o *Options) { o.Dir = filepath.Join(full, "thesis.txt") }, "is a file"},
-		{"a folder whose name can't be a namespace", func(o *Options) { o.Dir = filepath.Join(full, "my app") }, `would be called "my app"`},
+		{
+			"a folder whose name can't be a namespace", func(o *Options) { o.Dir = filepath.Join(full, "my app") },
+			`would be called "my app"`,
+		},
 		{
 			"a folder whose name is too long",
 			func(o *Options) { o.Dir = filepath.Join(full, strings.Repeat("a", longestName+1)) },
@@ -215,12 +221,15 @@ func TestProjectCompiles(t *testing.T) {
 		files []string
 	}{
 		{"webapp", nil, []string{
-			"PROJECT", "Dockerfile", "Makefile", "go.sum", "hack/boilerplate.go.txt", "cmd/main.go", "api/v1alpha1/webapp_types.go",
-			"api/v1alpha1/zz_generated.deepcopy.go", "internal/controller/webapp_controller.go", "internal/controller/environment_test.go",
+			"PROJECT", "Dockerfile", "Makefile", "go.sum", "hack/boilerplate.go.txt",
+			"cmd/main.go", "api/v1alpha1/webapp_types.go",
+			"api/v1alpha1/zz_generated.deepcopy.go", "internal/controller/webapp_controller.go",
+			"internal/controller/environment_test.go",
 			"config/crd/bases/apps.lva.io_webapps.yaml", "config/rbac/role.yaml", "config/samples/apps_v1alpha1_webapp.yaml",
 		}},
 		{"hooks", func(o *Options) { o.Webhook = true }, []string{
-			"internal/webhook/v1alpha1/webapp_webhook.go", "config/webhook/manifests.yaml", "config/certmanager/certificate-webhook.yaml",
+			"internal/webhook/v1alpha1/webapp_webhook.go", "config/webhook/manifests.yaml",
+			"config/certmanager/certificate-webhook.yaml",
 			"config/network-policy/allow-webhook-traffic.yaml", "config/default/manager_webhook_patch.yaml",
 		}},
 		// These names are difficult: dots, digits, an irregular plural, and a group whose import would have the name of the
@@ -230,7 +239,9 @@ func TestProjectCompiles(t *testing.T) {
 				Dir: o.Dir, Domain: "my-own.example", Group: "webhook", Version: "v2beta1", Kind: "HTTPPolicy",
 				Module: "example.test/a/b-c", Webhook: true,
 			}
-		}, []string{"config/crd/bases/webhook.my-own.example_httppolicies.yaml", "config/samples/webhook_v2beta1_httppolicy.yaml"}},
+		}, []string{
+			"config/crd/bases/webhook.my-own.example_httppolicies.yaml", "config/samples/webhook_v2beta1_httppolicy.yaml",
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -305,7 +316,10 @@ func TestMakefileFindsLabCommand(t *testing.T) {
 	t.Parallel()
 	root := filepath.FromSlash("/course")
 	for _, test := range []struct{ name, dir, want string }{
-		{"inside the checkout", "/course/mine/webapp", "$(or $(wildcard ../../.cache/bin/lab),$(shell command -v lab 2>/dev/null))"},
+		{
+			"inside the checkout", "/course/mine/webapp",
+			"$(or $(wildcard ../../.cache/bin/lab),$(shell command -v lab 2>/dev/null))",
+		},
 		{"outside", "/elsewhere/webapp", "$(shell command -v lab 2>/dev/null)"},
 	} {
 		if got := lab(root, filepath.FromSlash(test.dir)); got != test.want {
@@ -330,7 +344,10 @@ func TestKubebuilderExtendsProject(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"create", "api", "--group=apps", "--version=v1beta1", "--kind=Cart", "--resource", "--controller", "--make=false"},
-		{"create", "webhook", "--group=apps", "--version=v1alpha1", "--kind=WebApp", "--defaulting", "--programmatic-validation", "--make=false"},
+		{
+			"create", "webhook", "--group=apps", "--version=v1alpha1", "--kind=WebApp",
+			"--defaulting", "--programmatic-validation", "--make=false",
+		},
 	} {
 		run(t, p.Dir, kubebuilder, args...)
 		if err := generate(t.Context(), p.Dir, controllerGen); err != nil {

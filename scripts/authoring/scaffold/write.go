@@ -35,14 +35,18 @@ const (
 // These are the arguments of controller-gen, as in the Makefile.
 var (
 	deepCopies = []string{"object:headerFile=hack/boilerplate.go.txt", "paths=./..."}
-	manifests  = []string{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}
+	manifests  = []string{
+		"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases",
+	}
 )
 
 // Create writes the project. It calls prepare after it has written the templates' files, and before it runs the
 // controller-gen at that path, which generates the other files. The modules of the project must then be on this
 // machine. If a step fails or is interrupted, no file of the project is left. It returns the project's files,
 // slash-separated and sorted.
-func (p *Project) Create(ctx context.Context, controllerGen string, prepare func(dir string) error) (files []string, err error) {
+func (p *Project) Create(
+	ctx context.Context, controllerGen string, prepare func(dir string) error,
+) (files []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
 		return nil, fmt.Errorf("creating the folder for the project: %w", err)
 	}
@@ -162,7 +166,8 @@ func (p *Project) checkDir() error {
 	}
 	for _, entry := range entries {
 		if entry.Name() != ".git" {
-			return fmt.Errorf("%s is not empty (it has %s), and nothing is overwritten: name a folder that is missing or empty", p.Dir, entry.Name())
+			return fmt.Errorf("%s is not empty (it has %s), and nothing is overwritten: "+
+				"name a folder that is missing or empty", p.Dir, entry.Name())
 		}
 	}
 	return nil

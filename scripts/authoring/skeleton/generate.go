@@ -216,7 +216,8 @@ func fixImports(lab string, f file, target string) error {
 	// imports.Process adds imports that it finds in the modules of this machine. Other machines may have other modules.
 	for imported := range has {
 		if !had[imported] && strings.Contains(imported, ".") {
-			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution", solutionPath(lab, f.name), imported)
+			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution",
+				solutionPath(lab, f.name), imported)
 		}
 	}
 	return os.WriteFile(target, formatted, f.mode)
@@ -262,7 +263,8 @@ func (g Generator) manifests(ctx context.Context, runner *command.Runner, dir st
 		}
 	}
 	_, err = runner.Run(ctx, dir, nil, g.ControllerGen,
-		"object", "crd", "rbac:roleName=manager-role", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases")
+		"object", "crd", "rbac:roleName=manager-role", "webhook",
+		"paths=./...", "output:crd:artifacts:config=config/crd/bases")
 	return err
 }
 
@@ -299,7 +301,8 @@ func tidy(ctx context.Context, runner *command.Runner, lab string, solution []fi
 		return err
 	}
 	if tidying == tidyMustWork {
-		return fmt.Errorf("tidying go.mod of the skeleton of %s (is there a network, and does `go mod tidy` work in its solution?): %w", lab, err)
+		return fmt.Errorf("tidying go.mod of the skeleton of %s "+
+			"(is there a network, and does `go mod tidy` work in its solution?): %w", lab, err)
 	}
 	for name, content := range before {
 		if content == nil {
@@ -325,7 +328,8 @@ func foreignImports(files []file) (map[string]bool, error) {
 		}
 		for imported := range found {
 			first, _, _ := strings.Cut(imported, "/")
-			if strings.Contains(first, ".") && !strings.HasPrefix(imported, solutionsPath) && !strings.HasPrefix(imported, labsPath) {
+			if strings.Contains(first, ".") && !strings.HasPrefix(imported, solutionsPath) &&
+				!strings.HasPrefix(imported, labsPath) {
 				all[imported] = true
 			}
 		}

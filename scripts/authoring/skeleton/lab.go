@@ -88,7 +88,8 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 
 // visible returns the files of a lab that git tracks, or would track after the next `git add`.
 func (g Generator) visible(ctx context.Context, runner *command.Runner, lab string) (map[string]bool, error) {
-	list, err := runner.Run(ctx, g.Root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "labs/"+lab)
+	list, err := runner.Run(ctx, g.Root, nil,
+		"git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "labs/"+lab)
 	if err != nil {
 		return nil, fmt.Errorf("asking git for the files of the lab: %w", err)
 	}

@@ -66,7 +66,8 @@ func TestRootRecipesPassFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := regexp.MustCompile(`(?m)^\t@(?:\$\((?:LAB|INSTRUCTOR)\)|\.cache/bin/(?:doctor|fresh)) .*$`).FindAllString(string(content), -1)
+	calls := regexp.MustCompile(`(?m)^\t@(?:\$\((?:LAB|INSTRUCTOR)\)|\.cache/bin/(?:doctor|fresh)) .*$`).
+		FindAllString(string(content), -1)
 	if len(calls) < 30 {
 		t.Fatalf("the recipes are %q: is the search wrong?", calls)
 	}
@@ -86,7 +87,8 @@ func TestLabsCompileWithGraderFlags(t *testing.T) {
 		if err != nil || strings.TrimSpace(output) != want {
 			t.Errorf("%s compiles with %q, error %v; want %q", dir, strings.TrimSpace(output), err, want)
 		}
-		if environment := gobuild.Environment(); !slices.Contains(environment, "GOWORK=off") || !slices.Contains(environment, "CGO_ENABLED=0") {
+		if environment := gobuild.Environment(); !slices.Contains(environment, "GOWORK=off") ||
+			!slices.Contains(environment, "CGO_ENABLED=0") {
 			t.Errorf("the grader compiles in another environment: %v", environment)
 		}
 	}
@@ -116,7 +118,8 @@ func TestMakeTest(t *testing.T) {
 				skips = skipsIn(t, dir)
 			}
 			if named := len(skip.FindAllString(output, -1)); named != skips {
-				t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s", dir, named, skips, output)
+				t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s",
+					dir, named, skips, output)
 			}
 		})
 	}

@@ -122,7 +122,8 @@ func (m *markers) line(i int, text string) {
 			m.open.Step, _ = strconv.Atoi(step[1]) // a number that is too large counts as missing
 		}
 		if text != "" && !strings.HasPrefix(text, m.sign) {
-			m.problem(number, "a line between lab:else and lab:end must be a comment (%s): the solution would contain it", m.sign)
+			m.problem(number, "a line between lab:else and lab:end must be a comment (%s): "+
+				"the solution would contain it", m.sign)
 		}
 	case m.open != nil:
 		m.source.roles[i] = taken
@@ -135,7 +136,8 @@ func (m *markers) marker(number int, text string) {
 	switch word {
 	case "begin":
 		if m.open != nil {
-			m.problem(number, "the region %q begins within the region %q of line %d: regions can't be nested", rest, m.open.Name, m.open.Begin)
+			m.problem(number, "the region %q begins within the region %q of line %d: "+
+				"regions can't be nested", rest, m.open.Name, m.open.Begin)
 			return
 		}
 		if !regionName.MatchString(rest) {

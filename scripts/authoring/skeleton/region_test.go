@@ -103,14 +103,23 @@ func TestMarkerErrors(t *testing.T) {
 			"a name at the end", "a.go", "//lab:begin x\n//lab:end x\n",
 			"a.go:2: nothing may follow lab:end\na.go:1: the region \"x\" is not closed: end it with //lab:end",
 		},
-		{"the comment sign of another language", "a.go", "#lab:begin x\n", `a.go:1: in this kind of file a marker begins with //lab:`},
+		{
+			"the comment sign of another language", "a.go", "#lab:begin x\n",
+			`a.go:1: in this kind of file a marker begins with //lab:`,
+		},
 		{"a space", "a.go", "// lab:begin x\n", `a.go:1: a marker has no space after the comment sign: write //lab:`},
 		{
 			"an unknown word", "a.go", "//lab:start x\n",
 			`a.go:1: lab:start is no marker: there are lab:begin, lab:else, lab:end, lab:differs and lab:alone`,
 		},
-		{"no reason", "a.go", "//lab:differs\n", `a.go:1: lab:differs needs the reason why this file is not that of the lab before`},
-		{"an alone marker without a reason", "a.sh", "#lab:alone\n", `a.sh:1: lab:alone needs the reason why no other lab has this file`},
+		{
+			"no reason", "a.go", "//lab:differs\n",
+			`a.go:1: lab:differs needs the reason why this file is not that of the lab before`,
+		},
+		{
+			"an alone marker without a reason", "a.sh", "#lab:alone\n",
+			`a.sh:1: lab:alone needs the reason why no other lab has this file`,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

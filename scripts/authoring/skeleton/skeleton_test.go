@@ -115,8 +115,10 @@ func TestNearlyEmptySkeleton(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"TASK.md": "# Build it\n", "go.mod": "module lva.io/operators/solutions/09-shop\n\ngo 1.26.0\n",
-		"cmd/main.go":  "package main\n\nfunc main() {}\n",
-		"cmdline/x.go": "package cmdline\n", "internal/shop.go": "package internal\n", "skeleton.txt": "# what is there\ngo.mod\ncmd\nTASK.md\n",
+		"cmd/main.go":      "package main\n\nfunc main() {}\n",
+		"cmdline/x.go":     "package cmdline\n",
+		"internal/shop.go": "package internal\n",
+		"skeleton.txt":     "# what is there\ngo.mod\ncmd\nTASK.md\n",
 	} {
 		write(t, filepath.Join(dir, "solutions", "09-shop", filepath.FromSlash(name)), content)
 	}
@@ -168,18 +170,21 @@ func TestSolutionErrors(t *testing.T) {
 		},
 		{
 			"a built program", "manager", "\x7fELF\x00",
-			`solutions/01-shop/manager:1: this is neither text nor an image, which a lab can't have: delete it from the solution`,
+			`solutions/01-shop/manager:1: this is neither text nor an image, which a lab can't have: ` +
+				`delete it from the solution`,
 		},
 		{
 			"a marker in a doc comment", "doc.go", "package main\n\n//lab:begin doc\n// X is.\nfunc X() {}\n\n//lab:end\n",
-			`solutions/01-shop/doc.go:3: gofmt moves a marker within a doc comment: put an empty line between the marker and the comment`,
+			`solutions/01-shop/doc.go:3: gofmt moves a marker within a doc comment: ` +
+				`put an empty line between the marker and the comment`,
 		},
 		{
 			"an unbalanced region", "other.yaml", "#lab:end\n",
 			`solutions/01-shop/other.yaml:1: lab:end without a lab:begin before it`,
 		},
 		{
-			"a replacement that is not Go", "doc.go", "package main\n\n//lab:begin doc\nvar X = 1\n\n//lab:else\n// var X = = 1\n//lab:end\n",
+			"a replacement that is not Go", "doc.go",
+			"package main\n\n//lab:begin doc\nvar X = 1\n\n//lab:else\n// var X = = 1\n//lab:end\n",
 			`the skeleton of solutions/01-shop/doc.go is not Go`,
 		},
 	}
@@ -267,7 +272,8 @@ func TestUpdate(t *testing.T) {
 	write(t, filepath.Join(lab, "notes.txt"), "my notes")
 	before := contents(t, lab)
 	_, err = generator.Update(t.Context(), "01-shop")
-	const refusal = "labs/01-shop has changes that are not committed and would be lost: commit them, or run `make reset-1`, " +
+	const refusal = "labs/01-shop has changes that are not committed and would be lost: " +
+		"commit them, or run `make reset-1`, " +
 		"which keeps a copy:\n  labs/01-shop/main.go\n  labs/01-shop/notes.txt"
 	if err == nil || err.Error() != refusal {
 		t.Errorf("error\n  %v\nwant\n  %s", err, refusal)
@@ -364,7 +370,8 @@ func TestResetOfBrokenSolutionChangesNothing(t *testing.T) {
 	if _, err := (Generator{Root: dir, ControllerGen: nothing}).Reset(t.Context(), "01-shop"); err == nil {
 		t.Error("no error")
 	}
-	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, filepath.Join(dir, "labs/01-shop"))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"main.go": "mine"},
+		contents(t, filepath.Join(dir, "labs/01-shop"))); diff != "" {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
 }

@@ -46,7 +46,8 @@ func TestFirstStepsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for done, want := range []string{
-		"a\n# TODO(lab): 1. the first.\nnone\nb\n# TODO(lab): 2. the second.\n# TODO(lab): 1. a little,\n# TODO(lab): 2. and the rest.\n",
+		"a\n# TODO(lab): 1. the first.\nnone\nb\n# TODO(lab): 2. the second.\n" +
+			"# TODO(lab): 1. a little,\n# TODO(lab): 2. and the rest.\n",
 		"a\nfirst\nb\n# TODO(lab): 2. the second.\nthird\n",
 		"a\nfirst\nb\nsecond\nthird\n",
 	} {
@@ -83,7 +84,8 @@ func TestStepsNotStarted(t *testing.T) {
 			files[filepath.Join(dir, "config", "a.yaml")] = test.content
 		}
 		for name, content := range files {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+				os.WriteFile(name, []byte(content), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,7 +100,8 @@ func TestStepsOnlyInRegularFiles(t *testing.T) {
 	t.Parallel()
 	root, dir := t.TempDir(), t.TempDir()
 	solution := filepath.Join(root, "solutions", "01-x")
-	if err := errors.Join(os.MkdirAll(solution, 0o755), os.WriteFile(filepath.Join(solution, "a.yaml"), []byte(twoSteps), 0o600),
+	if err := errors.Join(os.MkdirAll(solution, 0o755),
+		os.WriteFile(filepath.Join(solution, "a.yaml"), []byte(twoSteps), 0o600),
 		os.Symlink("/dev/zero", filepath.Join(dir, "a.yaml"))); err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,8 @@ func Build(ctx context.Context, root, out string, progress io.Writer, formats ..
 func tools(withBrowser bool) (browser string, err error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return "", fmt.Errorf("the slides are built with Node, and no %s is on PATH: install it (Debian: apt-get install nodejs npm)", program)
+			return "", fmt.Errorf("the slides are built with Node, and no %s is on PATH: "+
+				"install it (Debian: apt-get install nodejs npm)", program)
 		}
 	}
 	if !withBrowser {
@@ -120,7 +121,8 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 			args = append(args, "--pdf", "--pdf-notes", "--pdf-outlines",
 				"--browser", "chrome", "--browser-path", browser, "--browser-timeout", "120")
 		}
-		if _, err := runner.Run(ctx, source, variables, filepath.Join(source, "node_modules", ".bin", "marp"), args...); err != nil {
+		if _, err := runner.Run(ctx, source, variables,
+			filepath.Join(source, "node_modules", ".bin", "marp"), args...); err != nil {
 			return err
 		}
 	}

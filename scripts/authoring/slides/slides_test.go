@@ -266,7 +266,9 @@ var planRow = regexp.MustCompile(`(?m)^\| (\d+)–(\d+) \| (\d+)–(\d+) \|`)
 func TestPlansMatchDecks(t *testing.T) {
 	for _, name := range decks(t) {
 		ends, next := clock(t, name), 1
-		for _, row := range planRow.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "instructor", name+".md")), -1) {
+		for _, row := range planRow.FindAllStringSubmatch(
+			read(t, filepath.Join(root, "docs", "instructor", name+".md")), -1,
+		) {
 			first, last, from, to := number(t, row[1]), number(t, row[2]), number(t, row[3]), number(t, row[4])
 			if first != next || last >= len(ends) || from != ends[first-1] || to != ends[last] {
 				t.Errorf("docs/instructor/%s.md has the row %q, which does not follow from the deck", name, row[0])

@@ -73,13 +73,16 @@ func check(page string, blocks []Block, entries []Entry) error {
 		}
 		own := entries[:min(len(block.Commands), len(entries))]
 		entries = entries[len(own):]
-		if !slices.EqualFunc(block.Commands, own, func(command string, entry Entry) bool { return command == entry.Command }) {
+		if !slices.EqualFunc(block.Commands, own, func(command string, entry Entry) bool {
+			return command == entry.Command
+		}) {
 			problem(block.Line, "%s has other commands than this block: %s", File(page), stale)
 			return errors.Join(problems...)
 		}
 		for _, printed := range block.Printed {
 			if line := shows(printed.Lines, own); line != "" {
-				problem(printed.Line, "the commands above do not print this line here, %s has: %s", File(page), strings.TrimSpace(line))
+				problem(printed.Line, "the commands above do not print this line here, %s has: %s",
+					File(page), strings.TrimSpace(line))
 			}
 		}
 	}

@@ -102,7 +102,8 @@ func (r *pageReader) visit(node ast.Node) {
 // unused reports markers that are not directly above a block of their kind.
 func (r *pageReader) unused() {
 	if len(r.markers) > 0 {
-		r.problem(r.marked, "<!-- %s --> must stand directly above a block of commands (sh), or of what they print (printed)", r.markers[0])
+		r.problem(r.marked, "<!-- %s --> must stand directly above a block of commands (sh), "+
+			"or of what they print (printed)", r.markers[0])
 	}
 	r.next, r.markers = Block{}, nil
 }
@@ -132,7 +133,8 @@ func (r *pageReader) mark(block *ast.HTMLBlock) {
 			r.next.Interrupt = true
 		}
 		if takesValue := name == "not run" || name == "run before"; takesValue != (value != "") {
-			r.problem(line, "write <!-- not run: the reason -->, <!-- run before: the commands -->, <!-- interrupt --> or <!-- printed -->")
+			r.problem(line, "write <!-- not run: the reason -->, <!-- run before: the commands -->, "+
+				"<!-- interrupt --> or <!-- printed -->")
 		}
 	}
 }

@@ -186,7 +186,8 @@ func (o *Options) tidy(before []string) error {
 	problems := []error{err}
 	for _, name := range after {
 		if !slices.Contains(before, name) && name != "out" {
-			problems = append(problems, fmt.Errorf("the page leaves %s at the root of the repository: remove it, and let the page do so", name))
+			problems = append(problems,
+				fmt.Errorf("the page leaves %s at the root of the repository: remove it, and let the page do so", name))
 		}
 	}
 	return errors.Join(problems...)

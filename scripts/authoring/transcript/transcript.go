@@ -68,7 +68,8 @@ func Parse(content []byte) ([]Entry, error) {
 		case isCommand:
 			entries = append(entries, Entry{Command: command})
 			continue
-		case strings.HasPrefix(line, "#") && len(entries) == 0, line == "" && (len(entries) == 0 || len(entries[len(entries)-1].Lines) == 0):
+		case strings.HasPrefix(line, "#") && len(entries) == 0,
+			line == "" && (len(entries) == 0 || len(entries[len(entries)-1].Lines) == 0):
 			continue
 		case len(entries) == 0:
 			return nil, fmt.Errorf("line %d: the first command begins with \"$ \"", i+1)

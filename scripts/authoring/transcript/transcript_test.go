@@ -83,7 +83,8 @@ x := 1
 		{
 			Page: name, Line: 9, Before: "make run-2 &\nuntil ready; do sleep 1; done", Interrupt: true,
 			Commands: []string{
-				`say() { echo "$1"; }   # a function`, "say hello;", "say goodbye # twice", "cat <<'END' | wc -l\n$ not a command\nEND", "watch it",
+				`say() { echo "$1"; }   # a function`, "say hello;", "say goodbye # twice",
+				"cat <<'END' | wc -l\n$ not a command\nEND", "watch it",
 			},
 			Printed: []Printed{{Line: 22, Lines: []string{"hello"}}},
 		},
@@ -103,7 +104,10 @@ func TestMarkerErrorsHaveLineNumbers(t *testing.T) {
 		{"~~~sh\nif true\n~~~", ":2: the shell does not understand this block"},
 		{"<!-- not run: no -->\n~~~sh\ntrue\n~~~\n\n<!-- printed -->\n~~~\nx\n~~~", ":8: the commands above are not run"},
 		{"<!-- run before: true -->\n~~~go\nx\n~~~", ":1: <!-- run before --> must stand directly above"},
-		{"~~~sh\ntrue\n~~~\n\n<!-- printed -->\n<!-- printed -->\n~~~\nx\n~~~\n\nEnd.", ":5: <!-- printed --> must stand directly above"},
+		{
+			"~~~sh\ntrue\n~~~\n\n<!-- printed -->\n<!-- printed -->\n~~~\nx\n~~~\n\nEnd.",
+			":5: <!-- printed --> must stand directly above",
+		},
 	} {
 		_, err := Blocks(page(t, c.text), name)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -161,7 +165,8 @@ func TestVaryingOutputMatches(t *testing.T) {
 func TestRecordedEntryMatchesItsRun(t *testing.T) {
 	t.Parallel()
 	got := Entry{Command: "x", Lines: []string{
-		"NAME                       READY   AGE", "web-6d4cf56db6-x2v9k       1/1     4m12s", "web-6d4cf56db6             1/1     12s",
+		"NAME                       READY   AGE", "web-6d4cf56db6-x2v9k       1/1     4m12s",
+		"web-6d4cf56db6             1/1     12s",
 		"  uid: 9a6fb6f2-6b0a-4d43-9a46-2bb7a0d9f7b1", `  resourceVersion: "412"`,
 		"created: 2026-11-30T11:40:29Z, at 127.0.0.1:45991 in 12 milliseconds",
 		`I1130 12:12:28.986467   22890 round_trippers.go:632] "Response" milliseconds=31`,
@@ -191,10 +196,12 @@ func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 		{Command: "echo a;", Lines: []string{"a"}}, {Command: "echo b", Lines: []string{"b"}}, {Command: "false", Status: 1},
 	})
 	for what, c := range map[string]struct{ transcript, want string }{
-		"right":           {string(right), ""},
-		"no transcript":   {"", ":2: docs/transcripts/01-toys.txt has other commands"},
-		"another command": {strings.ReplaceAll(string(right), "$ false", "$ true"), ":2: docs/transcripts/01-toys.txt has other commands"},
-		"one more":        {string(right) + "\n$ true\n", "has a command that the page does not have: true"},
+		"right":         {string(right), ""},
+		"no transcript": {"", ":2: docs/transcripts/01-toys.txt has other commands"},
+		"another command": {
+			strings.ReplaceAll(string(right), "$ false", "$ true"), ":2: docs/transcripts/01-toys.txt has other commands",
+		},
+		"one more": {string(right) + "\n$ true\n", "has a command that the page does not have: true"},
 		"other output": {
 			strings.ReplaceAll(string(right), "  b", "  c"),
 			":8: the commands above do not print this line here, " +
@@ -259,7 +266,9 @@ func TestPageThatLeavesFileFails(t *testing.T) {
 	t.Parallel()
 	root := page(t, "~~~sh\ntouch left\n~~~\n")
 	var out strings.Builder
-	err := Run(t.Context(), Options{Root: root, Pages: []string{name}, Record: true, Out: &out, Clean: func() error { return nil }})
+	err := Run(t.Context(), Options{
+		Root: root, Pages: []string{name}, Record: true, Out: &out, Clean: func() error { return nil },
+	})
 	if err == nil || !strings.Contains(out.String(), "the page leaves left at the root") {
 		t.Errorf("got %v\n%s", err, out.String())
 	}
@@ -331,7 +340,10 @@ func TestPageCanStartSolution(t *testing.T) {
 			Command: `lab() { echo "$*"; sleep 1; echo Starting workers; sleep 600; }; solution 8; cat run.log`,
 			Lines:   []string{"run 8 --solution", "Starting workers"},
 		},
-		{Command: `lab() { echo "$* has failed"; return 2; }; solution 8`, Lines: []string{"run 8 --solution has failed"}, Status: 1},
+		{
+			Command: `lab() { echo "$* has failed"; return 2; }; solution 8`,
+			Lines:   []string{"run 8 --solution has failed"}, Status: 1,
+		},
 	} {
 		want.Command = "HOME=$PWD; " + want.Command
 		got, err := sh.run(t.Context(), want.Command, false)

@@ -164,8 +164,8 @@ func typesFor(name, system string, environment ...string) Check {
 func typeErrors(ctx context.Context, dir string, system ...string) (wrong []string, err error) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir, Env: append(gobuild.Environment(), system...), BuildFlags: gobuild.Flags,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
-			packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles |
+			packages.NeedSyntax | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
 		ParseFile: func(files *token.FileSet, name string, content []byte) (*ast.File, error) {
 			return parser.ParseFile(files, name, content, parser.SkipObjectResolution) // comments are left out to save memory
 		},

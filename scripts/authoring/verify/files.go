@@ -53,7 +53,8 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		if info.Size() > largest {
 			findings = append(findings, Finding{
 				Location: name, ByHand: true,
-				Message: fmt.Sprintf("has %d KiB: git keeps every version of it, so make it smaller than %d KiB", info.Size()>>10, largest>>10),
+				Message: fmt.Sprintf("has %d KiB: git keeps every version of it, so make it smaller than %d KiB",
+					info.Size()>>10, largest>>10),
 			})
 			continue
 		}
@@ -61,7 +62,8 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		if path.Ext(name) == ".go" && !isTestdata(name) && !isGeneratedGo(content) && !bytes.HasPrefix(content, []byte(license)) {
+		if path.Ext(name) == ".go" && !isTestdata(name) && !isGeneratedGo(content) &&
+			!bytes.HasPrefix(content, []byte(license)) {
 			findings = append(findings, Finding{Location: name, Message: "does not begin with the two SPDX lines"})
 		}
 		if lines := bytes.Count(content, []byte("\n")); lines > longest && hasShortFiles(name) && !isGeneratedGo(content) {
@@ -78,7 +80,8 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 			if found != "" {
 				findings = append(findings, Finding{
 					Location: fmt.Sprintf("%s:%d", name, i+1), ByHand: true,
-					Message: fmt.Sprintf("names %s, which is there on one machine only: take a path from the root or an environment variable", found),
+					Message: fmt.Sprintf("names %s, which is there on one machine only: "+
+						"take a path from the root or an environment variable", found),
 				})
 			}
 		}

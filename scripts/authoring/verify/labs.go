@@ -256,7 +256,8 @@ var sharedFiles = Check{
 		var findings []Finding
 		err := r.eachDiverged(ctx, func(name, origin string, have, want []byte) error {
 			finding, err := r.stale(ctx, name, have, want,
-				"it differs from "+origin+", from which this lab starts; if it has to differ, say why in a lab:differs marker in it")
+				"it differs from "+origin+", from which this lab starts; "+
+					"if it has to differ, say why in a lab:differs marker in it")
 			findings = append(findings, finding)
 			return err
 		})
@@ -322,7 +323,8 @@ func (r *Repository) eachDiverged(ctx context.Context, do func(name, origin stri
 
 // ofOneLab reports whether a file of a solution is about this lab alone, or is derived from other files.
 func ofOneLab(name string) bool {
-	return slices.Contains([]string{"TASK.md", "go.mod", "go.sum"}, name) || skeleton.OfSolution(name) || skeleton.Generated(name)
+	return slices.Contains([]string{"TASK.md", "go.mod", "go.sum"}, name) ||
+		skeleton.OfSolution(name) || skeleton.Generated(name)
 }
 
 // sharedFile returns a file as the lab has it, and as it should be according to the earlier lab. want is nil if the

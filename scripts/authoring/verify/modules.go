@@ -68,7 +68,8 @@ var goVersion = Check{
 		}
 		var changed []string
 		for _, m := range modules {
-			newer := isProgram(m) && m.file.Go != nil && semver.Compare("v"+m.file.Go.Version, "v"+want) > 0 && m.file.Toolchain == nil
+			newer := isProgram(m) && m.file.Go != nil &&
+				semver.Compare("v"+m.file.Go.Version, "v"+want) > 0 && m.file.Toolchain == nil
 			if isLab(m.dir) || newer || (m.file.Go != nil && m.file.Go.Version == want && m.file.Toolchain == nil) {
 				continue
 			}
@@ -145,7 +146,8 @@ var tidiness = Check{
 			r.Progress("modules", i, len(modules))
 			diff, err := r.Runner.Run(ctx, r.path(m.dir), nil, "go", "mod", "tidy", "-diff")
 			if output, failed := command.Output(err); failed && diff == "" {
-				return findings, fmt.Errorf("tidying %s needs all modules that its tests import; is there a network?\n%s", m.dir, output)
+				return findings, fmt.Errorf("tidying %s needs all modules that its tests import; "+
+					"is there a network?\n%s", m.dir, output)
 			} else if err != nil && !failed {
 				return findings, err
 			}
@@ -336,7 +338,8 @@ func fixModuleVersions(ctx context.Context, r *Repository) ([]string, error) {
 		for _, dir := range slices.Sorted(maps.Keys(raise)) {
 			files, err := r.changing([]string{path.Join(dir, "go.mod"), path.Join(dir, "go.sum")}, func() error {
 				slices.Sort(raise[dir])
-				if _, err := r.Runner.Run(ctx, r.path(dir), nil, "go", append([]string{"mod", "edit"}, raise[dir]...)...); err != nil {
+				if _, err := r.Runner.Run(ctx, r.path(dir), nil,
+					"go", append([]string{"mod", "edit"}, raise[dir]...)...); err != nil {
 					return fmt.Errorf("raising versions in %s: %w", dir, err)
 				}
 				return r.tidy(ctx, dir)
@@ -351,5 +354,6 @@ func fixModuleVersions(ctx context.Context, r *Repository) ([]string, error) {
 			}
 		}
 	}
-	return changed, fmt.Errorf("the versions still differ after %d rounds: run `make verify` and raise them by hand", rounds)
+	return changed, fmt.Errorf("the versions still differ after %d rounds: "+
+		"run `make verify` and raise them by hand", rounds)
 }

@@ -190,12 +190,14 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/mutants.yaml", "find: return true", "find: return yes")
 			},
-			check: "mutants", want: "the mutant closed does not apply: edit 1: the text to find occurs 0 times in shop.go", byHand: true,
+			check: "mutants",
+			want:  "the mutant closed does not apply: edit 1: the text to find occurs 0 times in shop.go", byHand: true,
 		},
 		{
 			name: "a mutant of the lab's part",
 			spoil: func(s scene) {
-				s.edit("solutions/01-shop/mutants.yaml", "find: return true, replace: return false", "find: open the shop, replace: close it")
+				s.edit("solutions/01-shop/mutants.yaml",
+					"find: return true, replace: return false", "find: open the shop, replace: close it")
 			},
 			check: "mutants", want: "it changes only a comment for the lab", byHand: true,
 		},

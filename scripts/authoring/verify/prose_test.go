@@ -25,7 +25,11 @@ func TestUnclearSentences(t *testing.T) {
 		{"a word in a heading", "# Somebody deletes it\n", []string{`page.md:1: has "Somebody": ` + subject}},
 		{
 			"no subject", "# Deleted, and nobody saw how\n\nDoes anybody read it? Nobody's fault.\n",
-			[]string{`page.md:1: has "nobody": ` + noOne, `page.md:3: has "anybody": ` + noOne, `page.md:3: has "Nobody": ` + noOne},
+			[]string{
+				`page.md:1: has "nobody": ` + noOne,
+				`page.md:3: has "anybody": ` + noOne,
+				`page.md:3: has "Nobody": ` + noOne,
+			},
 		},
 		{"an account", "sshd asks as `nobody` (65534): `User \"nobody\" cannot list`.\n\n```sh\nid nobody\n```\n", nil},
 		{"a part of a word", "It is amended. The renewal is mine.\n", nil},

@@ -33,7 +33,9 @@ var recordings = Check{
 			for _, run := range all {
 				for _, problem := range run.Problems(r.Root) {
 					findings = append(findings, Finding{
-						Location: run.File(), Message: fmt.Sprintf("%s: run `lab record %d --only %s`", problem, run.Lab.Number, run.Name), ByHand: true,
+						Location: run.File(),
+						Message:  fmt.Sprintf("%s: run `lab record %d --only %s`", problem, run.Lab.Number, run.Name),
+						ByHand:   true,
 					})
 				}
 			}

@@ -156,7 +156,8 @@ func (r *Repository) diff(ctx context.Context, have, want []byte) (string, error
 			return "", err
 		}
 	}
-	_, err = r.Runner.Run(ctx, dir, nil, "git", "diff", "--no-index", "--no-color", "--no-ext-diff", "--unified=2", "have", "want")
+	_, err = r.Runner.Run(ctx, dir, nil,
+		"git", "diff", "--no-index", "--no-color", "--no-ext-diff", "--unified=2", "have", "want")
 	output, failed := command.Output(err)
 	if err != nil && !failed {
 		return "", err

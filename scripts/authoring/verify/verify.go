@@ -118,7 +118,8 @@ func Verify(ctx context.Context, options Options) error {
 	if fixable {
 		advice = "run `make fix`, then fix the rest by hand"
 	}
-	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
+	return fmt.Errorf("%d of %d checks failed (%s): %w: %s",
+		len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }
 
 // Fix fixes what a program can, and prints which files it changed. It does not report problems that a person must fix.
@@ -216,7 +217,8 @@ func watched(options Options, what string, do func(*Repository) (ok bool, err er
 	bar := progress.Start(options.Out, what)
 	ok, err := do(&Repository{
 		Root: options.Root, Runner: runner, Progress: bar.Set,
-		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint, clients: options.Clients, since: options.Since,
+		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint,
+		clients: options.Clients, since: options.Since,
 	})
 	if ok && err == nil {
 		bar.Done()

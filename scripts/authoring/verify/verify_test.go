@@ -101,7 +101,8 @@ func run(t *testing.T, dir, program string, args ...string) {
 func commit(t *testing.T, root string) {
 	t.Helper()
 	run(t, root, "git", "add", "-A")
-	run(t, root, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "--allow-empty", "-m", "test")
+	run(t, root, "git", "-c", "user.name=test", "-c", "user.email=test@example.com",
+		"commit", "-q", "--allow-empty", "-m", "test")
 }
 
 // shown runs Verify or Fix, and returns its output.
@@ -172,7 +173,8 @@ func TestFixRepairsRepository(t *testing.T) {
 		t.Fatalf("fix: %v\n%s", err, out)
 	}
 	for _, name := range []string{
-		"docs/lecture.md", "solutions/02-sale/shop.go", "solutions/02-sale/PROJECT", "labs/01-shop/README.md", "labs/02-sale/sale.go",
+		"docs/lecture.md", "solutions/02-sale/shop.go", "solutions/02-sale/PROJECT",
+		"labs/01-shop/README.md", "labs/02-sale/sale.go",
 	} {
 		if !strings.Contains(out, "changed "+name+"\n") {
 			t.Errorf("Fix did not report the change of %s:\n%s", name, out)
@@ -211,7 +213,8 @@ func TestStaleGeneratedFilesAreRegenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "solutions/01-icecream"), os.DirFS(filepath.Join(repoRoot, "solutions/01-icecream"))); err != nil {
+	if err := os.CopyFS(filepath.Join(root, "solutions/01-icecream"),
+		os.DirFS(filepath.Join(repoRoot, "solutions/01-icecream"))); err != nil {
 		t.Fatal(err)
 	}
 	run(t, root, "git", "init", "-q")
@@ -230,7 +233,8 @@ func TestStaleGeneratedFilesAreRegenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := shown(t, options, Verify)
-	if err == nil || !strings.Contains(out, copies+": is missing") || !strings.Contains(out, "-  scope: Namespaced\n    +  scope: Cluster") {
+	if err == nil || !strings.Contains(out, copies+": is missing") ||
+		!strings.Contains(out, "-  scope: Namespaced\n    +  scope: Cluster") {
 		t.Errorf("error %v, output\n%s", err, out)
 	}
 	if out, err := shown(t, options, Fix); err != nil {
@@ -266,7 +270,9 @@ func TestFileMarkedAloneIsNotCopied(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
-	if content, err := os.ReadFile(filepath.Join(root, "solutions/02-sale/answers.yaml")); !errors.Is(err, fs.ErrNotExist) {
+	if content, err := os.ReadFile(
+		filepath.Join(root, "solutions/02-sale/answers.yaml"),
+	); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("lab 2 has %q, error %v; want no such file", content, err)
 	}
 }
@@ -282,7 +288,9 @@ func TestFixKeepsUncommittedWork(t *testing.T) {
 	if err == nil {
 		t.Fatalf("no error:\n%s", out)
 	}
-	for _, want := range []string{"labs/01-shop has changes that are not committed", "solutions/02-sale/PROJECT differs from"} {
+	for _, want := range []string{
+		"labs/01-shop has changes that are not committed", "solutions/02-sale/PROJECT differs from",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want it to contain %q", err, want)
 		}

@@ -25,7 +25,8 @@ func ServingCertificate(ctx context.Context, c client.Client, namespace, service
 			"issuerRef":  map[string]any{"kind": "Issuer", "name": "greenhouse-ca"},
 		},
 	}}
-	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(certificate), client.FieldOwner("greenhouse"), client.ForceOwnership)
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(certificate),
+		client.FieldOwner("greenhouse"), client.ForceOwnership)
 	if err != nil {
 		return "", fmt.Errorf("ask for a certificate for %s: %w", service, err)
 	}

@@ -152,7 +152,9 @@ func settle(t *testing.T, api client.Client) {
 		if _, err := reconciler.Reconcile(t.Context(), requestFor(greenhouse)); err != nil {
 			t.Fatal(err)
 		}
-		if err := api.Get(t.Context(), types.NamespacedName{Namespace: greenhouse.Namespace, Name: "palms-climate"}, &settings); err != nil {
+		if err := api.Get(t.Context(), types.NamespacedName{
+			Namespace: greenhouse.Namespace, Name: "palms-climate",
+		}, &settings); err != nil {
 			t.Fatal(err)
 		}
 		if settings.Data["min"] != "12" || settings.Data["max"] != "30" || !metav1.IsControlledBy(&settings, greenhouse) {
@@ -254,7 +256,8 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(have) != string(want) {
-			t.Errorf("%s/%s is stale: in scripts, run ../.cache/bin/controller-gen object paths=./authoring/examples/%s", api, name, api)
+			t.Errorf("%s/%s is stale: in scripts, run ../.cache/bin/controller-gen object paths=./authoring/examples/%s",
+				api, name, api)
 		}
 	}
 }
@@ -290,7 +293,8 @@ func TestCertificateIsRequested(t *testing.T) {
 	defer cancel()
 	proofs := acmetest.Site{}
 	directory, trusting := acmetest.Start(t, proofs)
-	chain, err := OrderCertificate(ctx, directory, trusting, func(path, proof string) { proofs[path] = proof }, "palms.example.test")
+	chain, err := OrderCertificate(ctx, directory, trusting,
+		func(path, proof string) { proofs[path] = proof }, "palms.example.test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,9 @@ func find(t *testing.T, config *rest.Config, api client.Client) {
 			t.Fatal(err)
 		}
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: api.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: api.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,9 @@ func (s store) Get(name string) (*playv1.Greenhouse, error) {
 	if greenhouse, exists := s[name]; exists {
 		return greenhouse, nil
 	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Group: playv1.GroupVersion.Group, Resource: "greenhouses"}, name)
+	return nil, apierrors.NewNotFound(schema.GroupResource{
+		Group: playv1.GroupVersion.Group, Resource: "greenhouses",
+	}, name)
 }
 
 // broken is a board that shows nothing.
@@ -47,7 +49,9 @@ func newController(t *testing.T, board Board, greenhouses ...*playv1.Greenhouse)
 }
 
 func vines(resourceVersion string) *playv1.Greenhouse {
-	return &playv1.Greenhouse{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "vines", ResourceVersion: resourceVersion}}
+	return &playv1.Greenhouse{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "vines", ResourceVersion: resourceVersion,
+	}}
 }
 
 func TestResyncIsIgnored(t *testing.T) {
