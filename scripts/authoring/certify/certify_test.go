@@ -168,7 +168,7 @@ func TestTortureDeviations(t *testing.T) {
 		name    string
 		trials  *grade.Trials
 		failsAs string
-		// want are words of each deviation, in their order.
+		// want has words of each deviation, in their order.
 		want []string
 	}{
 		{"a solution that survives", survived, "", nil},

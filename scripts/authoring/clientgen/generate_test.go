@@ -42,7 +42,7 @@ func TestMarkedTypes(t *testing.T) {
 		t.Errorf("marked() = %v, %v, want %v", versions, err, want)
 	}
 	if wanted, err := Requested(dir); err != nil || !wanted {
-		t.Errorf("Wanted() = %t, %v", wanted, err)
+		t.Errorf("Requested() = %t, %v", wanted, err)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestModuleWithoutMarkedTypesKeepsFiles(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{"internal/generated/kept.go": "package generated\n"})
 	if wanted, err := Requested(dir); err != nil || wanted {
-		t.Errorf("Wanted() = %t, %v", wanted, err)
+		t.Errorf("Requested() = %t, %v", wanted, err)
 	}
 	if err := (Generator{}).Generate(t.Context(), dir); !errors.Is(err, ErrNoTypes) {
 		t.Errorf("Generate() error = %v, want ErrNoTypes", err)

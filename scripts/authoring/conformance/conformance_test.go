@@ -41,7 +41,7 @@ func TestParseTestName(t *testing.T) {
 		{"Something without a group", "sig-unknown", false},
 	} {
 		if parsed := (Test{test.name}); parsed.SIG() != test.sig || parsed.Serial() != test.serial {
-			t.Errorf("%s: SIG() = %s, Alone() = %t", test.name, parsed.SIG(), parsed.Serial())
+			t.Errorf("%s: SIG() = %s, Serial() = %t", test.name, parsed.SIG(), parsed.Serial())
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 		t.Errorf("recorded results (-want +got)\n%s", diff)
 	}
 	if left := ledger.Remaining(all); !slices.Equal(left, []Test{{daemon}, {nodes}, {slow}}) {
-		t.Errorf("Left() = %v", left)
+		t.Errorf("Remaining() = %v", left)
 	}
 	if err := ledger.Publish(root); err == nil {
 		t.Error("Publish() succeeded without a folder for the documents")

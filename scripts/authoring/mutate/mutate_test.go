@@ -209,7 +209,7 @@ var operators = []struct {
 		"g, constant: false → true",
 	}},
 	{"markers", `
-		// Wish is what somebody wants.
+		// Wish is a request for ice cream.
 		type Wish struct {
 			// flavours lists scoops.
 			// +required
@@ -406,7 +406,7 @@ func TestBrokenSolutionHasNoMutants(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := mutate.Generate(ctx, everyOperator(t)); err == nil {
-		t.Error("an interrupted Of() returned no error")
+		t.Error("an interrupted Generate() returned no error")
 	}
 }
 

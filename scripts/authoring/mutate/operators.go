@@ -15,7 +15,8 @@ import (
 // Operator is a kind of change.
 type Operator string
 
-// The operators. Those of the syntax tree are the usual ones of mutation testing; the last two are ours.
+// These are the operators. Those of the syntax tree are usual in mutation testing. The last two are specific to this
+// course.
 const (
 	NegateCondition Operator = "negate-condition" // if c → if !(c), return c → return !(c)
 	DropCondition   Operator = "drop-condition"   // if c → if true, if false; a && b → a

@@ -21,7 +21,7 @@ func Blank(o *Options) *report.Tests {
 	}
 }
 
-// Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless
+// Hide removes details from a report that would show a student what to test: the names of missed mutants, unless
 // revealed reports that they may be shown.
 func Hide(t *report.Tests, revealed func(name string) bool) {
 	for i := range t.Mutants {

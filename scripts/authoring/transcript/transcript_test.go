@@ -316,8 +316,8 @@ func TestShellRunsCommandsInOrder(t *testing.T) {
 	}
 }
 
-// make verify-docs and make prove set variables that tell a program that make runs it. The commands of a page must not
-// see these variables.
+// make verify-docs and make prove set variables for the programs that make runs. The commands of a page must not see
+// these variables.
 func TestMakeVariablesAreNotInherited(t *testing.T) {
 	t.Setenv("MAKELEVEL", "1")
 	t.Setenv("MAKEFLAGS", "w")

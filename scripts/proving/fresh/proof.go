@@ -331,7 +331,7 @@ const inventory = `echo "[user]"; id -u; echo "[environment]"; env; echo "[home]
 	`echo "[modules]"; ls -A "${GOMODCACHE:-$HOME/go/pkg/mod}"; ` +
 	`echo "[programs]"; for p in gcc cc curl wget docker kubectl kind helm python3 node; do command -v $p; done; true`
 
-// isBare returns an error if the machine has anything of this machine besides Go and the permitted variables.
+// isBare returns an error if the machine shares anything with the host besides Go and the permitted variables.
 func (m *machine) isBare(output string) error {
 	sections := map[string][]string{}
 	section := ""

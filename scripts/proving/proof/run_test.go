@@ -151,7 +151,7 @@ func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	}
 	b.Within = 0
 	b.mustRun("long")
-	// The proof now knows that the part takes no hour.
+	// The record now shows that the part takes less than an hour.
 	b.Within, b.All = 30*time.Minute, true
 	b.mustRun("short long")
 }
