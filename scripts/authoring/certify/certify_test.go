@@ -78,7 +78,8 @@ func TestDeviations(t *testing.T) {
 		},
 		{
 			"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"),
-			map[string]string{"open": "closed$"}, nil, "",
+			map[string]string{"open": "closed$"},
+			nil, "",
 		},
 		{
 			"a mutant that fails for another reason", graded(report.Failed, report.Passed, "it burnt down"),

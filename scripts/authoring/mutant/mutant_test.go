@@ -90,9 +90,11 @@ func TestMutantListErrors(t *testing.T) {
 			"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`,
 			`unknown field "torture"`,
 		},
-		{"two mutants with the same name", "mutants:", `mutants:
+		{
+			"two mutants with the same name", "mutants:", `mutants:
 - {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`,
-			"the mutant no-toppings is listed twice"},
+			"the mutant no-toppings is listed twice",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,11 +159,13 @@ func TestApplyErrors(t *testing.T) {
 		want string
 	}{
 		{
-			"text that does not occur", Edit{"shop.go", "len(flavours)", "0"},
+			"text that does not occur",
+			Edit{"shop.go", "len(flavours)", "0"},
 			"edit 1: the text to find occurs 0 times in shop.go",
 		},
 		{
-			"text that occurs twice", Edit{"shop.go", "toppings", "0"},
+			"text that occurs twice",
+			Edit{"shop.go", "toppings", "0"},
 			"edit 1: the text to find occurs 2 times in shop.go",
 		},
 		{"no text", Edit{"shop.go", "", "0"}, "must occur once"},
