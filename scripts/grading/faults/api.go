@@ -90,7 +90,10 @@ func newIdentity(address string) (identity *tls.Config, ca []byte, err error) {
 }
 
 // api parses requests as the API server itself does.
-var api = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var api = apirequest.RequestInfoFactory{
+	APIPrefixes:          sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api"),
+}
 
 func parseAPI(r *http.Request) request {
 	// On an error, info holds what could be parsed. The API server will refuse the request.
@@ -186,10 +189,13 @@ const sendInitialEvents = "sendInitialEvents"
 // (docs/decisions/0011). If a cluster supported them, an operator without permission to list would work there and on no
 // other cluster: its grade would depend on the cluster. After the refusal, a client lists instead.
 func refuseStreamingList(answer *http.Response) {
-	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath(sendInitialEvents),
-			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
-	}))
+	refused := answerOf(apierrors.NewInvalid(
+		schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "",
+		field.ErrorList{
+			field.Forbidden(field.NewPath(sendInitialEvents),
+				"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+		},
+	))
 	_ = answer.Body.Close() // the stream has no reader
 	answer.StatusCode, answer.Status = refused.code, http.StatusText(refused.code)
 	answer.Header.Set("Content-Type", refused.mediaType)

@@ -51,7 +51,8 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 	if made, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maps.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := maps.Patch(ctx, "a", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
@@ -61,7 +62,8 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 	if err != nil || len(got.Data["value"]) != 300<<10 || got.Labels["x"] != "y" {
 		t.Errorf("Get() returned %d bytes with the labels %v: error = %v", len(got.Data["value"]), got.Labels, err)
 	}
-	if list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "x=y", Limit: 1}); err != nil || len(list.Items) != 1 {
+	if list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "x=y", Limit: 1}); err != nil ||
+		len(list.Items) != 1 {
 		t.Errorf("List() returned %d items, want 1: error = %v", len(list.Items), err)
 	}
 	absent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
@@ -117,7 +119,8 @@ func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 	}
 	review, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
 		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || review.Status.UserInfo.Username != want {
+	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil ||
+		review.Status.UserInfo.Username != want {
 		t.Errorf("got user name %q, want %q: error = %v", review.Status.UserInfo.Username, want, err)
 	}
 	for name, token := range map[string]string{"no token": "", "an unknown token": "made-up"} {
@@ -261,7 +264,8 @@ func TestStoppedAPIServerIsADroppedConnection(t *testing.T) {
 		t.Errorf("List() without an API server: error = %v, want a dropped connection", err)
 	}
 	for _, host := range []string{"", "127.0.0.1:6443", "http://127.0.0.1:6443"} {
-		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
+		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil ||
+			!strings.Contains(err.Error(), "must begin with https://") {
 			t.Errorf("ProxyAPI() with the address %q: error = %v", host, err)
 		}
 	}
@@ -285,7 +289,8 @@ func TestNameOfACreatedObjectIsReadFromItsBody(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", test.mediaType)
 		asked := parseAPI(r)
-		if asked.entry.Name != test.want || asked.entry.Verb != "create" || asked.entry.Resource != "icecreams" || asked.group != "demo.lva.io" {
+		if asked.entry.Name != test.want || asked.entry.Verb != "create" || asked.entry.Resource != "icecreams" ||
+			asked.group != "demo.lva.io" {
 			t.Errorf("parseAPI() of the body %.40q = %+v", test.body, asked)
 		}
 		if body, err := io.ReadAll(r.Body); err != nil || string(body) != test.body {

@@ -61,8 +61,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	defer silent.Close()
 	errs := make(chan error, 5)
 	patch := func() {
-		_, err := client.CoreV1().ConfigMaps(b.namespace).Patch(context.WithoutCancel(t.Context()), "x", "application/merge-patch+json",
-			[]byte(`{"data":{"value":"1"}}`), metav1.PatchOptions{})
+		_, err := client.CoreV1().ConfigMaps(b.namespace).Patch(context.WithoutCancel(t.Context()), "x",
+			"application/merge-patch+json", []byte(`{"data":{"value":"1"}}`), metav1.PatchOptions{})
 		errs <- err
 	}
 	arrived := func(writes int) {
@@ -167,7 +167,10 @@ func TestCloseEndsTheConnectionsToTheAPIServer(t *testing.T) {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 
 	injector := New(nil)
-	host, ca, err := injector.ProxyAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	host, ca, err := injector.ProxyAPI(&rest.Config{
+		Host:            server.URL,
+		TLSClientConfig: rest.TLSClientConfig{CAData: authority},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

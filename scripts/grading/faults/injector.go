@@ -76,7 +76,8 @@ func New(kill func() error) *Injector {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Injector{
 		kill: kill, record: newRecord(), credentials: newCredentials(), ctx: ctx, cancel: cancel,
-		plan: newPlan(Schedule{}), counts: map[counterKey]int{}, connections: map[*connection]bool{}, watches: map[*watch]bool{},
+		plan: newPlan(Schedule{}), counts: map[counterKey]int{},
+		connections: map[*connection]bool{}, watches: map[*watch]bool{},
 	}
 }
 

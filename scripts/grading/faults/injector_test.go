@@ -24,7 +24,8 @@ import (
 // take returns a movement out of the freezer.
 func take(id string) freezer.Movement {
 	return freezer.Movement{
-		ID: id, Owner: "sundae", Direction: freezer.Out, Ingredient: freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"},
+		ID: id, Owner: "sundae", Direction: freezer.Out,
+		Ingredient: freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"},
 	}
 }
 
@@ -86,7 +87,8 @@ func TestRequestsToAServicePassAndAreLogged(t *testing.T) {
 		"get owners sundae → 200 OK (read 2)",
 		`put movements one → 400 Bad Request (write 2, the owner "" is not one: ` +
 			`take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has)`,
-		"put movements two → 400 Bad Request (write 3, the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient)",
+		"put movements two → 400 Bad Request (write 3, " +
+			"the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient)",
 	}
 	if diff := cmp.Diff(want, b.lines()); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)
@@ -129,7 +131,9 @@ func TestALogAsJSON(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	for kind, code := range map[Kind]int{Conflict: 500, TooManyRequests: 429, ServerError: 500, Unavailable: 503, Forbidden: 403} {
+	for kind, code := range map[Kind]int{
+		Conflict: 500, TooManyRequests: 429, ServerError: 500, Unavailable: 503, Forbidden: 403,
+	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := newFreezerBench(t, nil)
@@ -137,7 +141,8 @@ func TestRefusals(t *testing.T) {
 			if _, err := b.freezer.Book(t.Context(), take("one")); err != nil {
 				t.Fatal(err)
 			}
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, b.url+"/v1/movements/two", strings.NewReader("{}"))
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+				b.url+"/v1/movements/two", strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +182,8 @@ func TestLostAnswerTakesEffect(t *testing.T) {
 		t.Errorf("the client got an answer: %v", err)
 	}
 	b.demandBooked(t, "one")
-	if got := b.Log()[0]; got.Code != http.StatusCreated || got.Fault != LostAnswer || got.Injected || !got.Answered().IsZero() {
+	if got := b.Log()[0]; got.Code != http.StatusCreated || got.Fault != LostAnswer ||
+		got.Injected || !got.Answered().IsZero() {
 		t.Errorf("unexpected log entry: %+v", got)
 	}
 }
@@ -378,7 +384,9 @@ func TestOnlyScheduledRequestsGetFaults(t *testing.T) {
 		Fault{Kind: Unavailable, Class: Write, Service: "freezer", At: 1},    // a request that is not sent
 		Fault{Kind: TooManyRequests, Class: Read, Service: "freezer", At: 3}, // comes too late
 	)
-	got := []int{oven(http.MethodGet), stock(), oven(http.MethodGet), oven(http.MethodPost), oven(http.MethodDelete), stock()}
+	got := []int{
+		oven(http.MethodGet), stock(), oven(http.MethodGet), oven(http.MethodPost), oven(http.MethodDelete), stock(),
+	}
 	if want := []int{500, 503, 429, 200, 200, 500}; !slices.Equal(got, want) {
 		t.Errorf("got codes %v, want %v", got, want)
 	}
@@ -414,7 +422,8 @@ func TestReservedServiceNamesAreRejected(t *testing.T) {
 	injector := New(nil)
 	defer injector.Close()
 	for _, name := range []string{"", API, Operator} {
-		if _, err := injector.Proxy(name, freezer.New()); err == nil || !strings.Contains(err.Error(), "choose another name") {
+		if _, err := injector.Proxy(name, freezer.New()); err == nil ||
+			!strings.Contains(err.Error(), "choose another name") {
 			t.Errorf("Proxy() with the reserved name %q: error = %v", name, err)
 		}
 	}

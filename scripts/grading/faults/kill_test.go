@@ -153,7 +153,10 @@ func TestTwoSimultaneousFaultsKillTheOperatorOnce(t *testing.T) {
 	// The service answers neither request before both have arrived.
 	var arrived sync.WaitGroup
 	arrived.Add(2)
-	url, err := injector.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Done(); arrived.Wait() }))
+	url, err := injector.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived.Done()
+		arrived.Wait()
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +308,8 @@ func TestKillAfterTheClientDisconnected(t *testing.T) {
 	if err := i.Arm(Schedule{Faults: []Fault{{Kind: KillBefore, Class: Write, At: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	x := i.enter(request{entry: Entry{Service: "api", Verb: "update", Write: true}, counts: true}, &connection{ended: make(chan struct{})})
+	x := i.enter(request{entry: Entry{Service: "api", Verb: "update", Write: true}, counts: true},
+		&connection{ended: make(chan struct{})})
 	func() {
 		defer func() {
 			cut := recover()

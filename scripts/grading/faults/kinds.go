@@ -85,7 +85,10 @@ var kinds = []behaviour{
 		invalid:  "only the connection of a request to another service than the API can be reset; name the service",
 		override: func(x *exchange, _ context.Context) { x.connection.reset() },
 	},
-	{kind: Slow, duration: fixedDuration, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
+	{
+		kind: Slow, duration: fixedDuration, answer: (*exchange).delay,
+		tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6},
+	},
 	{
 		kind: Stale, duration: fixedDuration, enter: (*exchange).delayEvents,
 		tickets: 1, random: tenths{1, 10}, mild: tenths{1, 3}, repeats: staleRepeats,

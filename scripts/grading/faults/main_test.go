@@ -142,7 +142,8 @@ func (b *bench) account(t *testing.T) string {
 		ObjectMeta: metav1.ObjectMeta{Name: "faults"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}},
 	}
-	if _, err := b.direct.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := b.direct.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}

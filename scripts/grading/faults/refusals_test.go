@@ -66,12 +66,13 @@ func TestConflictMatchesTheAPIServers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the conflict (-want +got):\n%s", diff)
 	}
-	if want := `Operation cannot be fulfilled on deployments.apps "x": the object has been modified; please apply your changes ` +
-		"to the latest version and try again"; got.Message != want {
+	if want := `Operation cannot be fulfilled on deployments.apps "x": the object has been modified; ` +
+		"please apply your changes to the latest version and try again"; got.Message != want {
 		t.Errorf("got message %q", got.Message)
 	}
 	// A patch and a deletion can get a conflict, a creation cannot.
-	if _, err := deployments.Patch(ctx, "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); !apierrors.IsConflict(err) {
+	if _, err := deployments.Patch(ctx, "x", types.MergePatchType,
+		[]byte("{}"), metav1.PatchOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("Patch() error = %v, want a conflict", err)
 	}
 	if err := deployments.Delete(ctx, "x", metav1.DeleteOptions{}); !apierrors.IsConflict(err) {
@@ -94,14 +95,26 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[Kind]metav1.Status{
-		TooManyRequests: {Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Too many requests, please try again later."},
-		ServerError:     {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
-		Conflict:        {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
+		TooManyRequests: {
+			Code: 429, Reason: metav1.StatusReasonTooManyRequests,
+			Message: "Too many requests, please try again later.",
+		},
+		ServerError: {
+			Code: 500, Reason: metav1.StatusReasonInternalError,
+			Message: "Internal error occurred: an injected fault",
+		},
+		Conflict: {
+			Code: 500, Reason: metav1.StatusReasonInternalError,
+			Message: "Internal error occurred: an injected fault",
+		},
 		Unavailable: {
 			Code: 503, Reason: metav1.StatusReasonServiceUnavailable,
 			Message: "the server is currently unable to handle the request",
 		},
-		Forbidden: {Code: 403, Reason: metav1.StatusReasonForbidden, Message: `configmaps "x" is forbidden: an injected fault`},
+		Forbidden: {
+			Code: 403, Reason: metav1.StatusReasonForbidden,
+			Message: `configmaps "x" is forbidden: an injected fault`,
+		},
 	} {
 		b.arm(t, Fault{Kind: kind, Class: Read, At: 1})
 		answer, err := client.Get(b.operator.Host + "/api/v1/namespaces/" + b.namespace + "/configmaps/x")
@@ -150,7 +163,9 @@ func TestForbiddenRequestsAreAnswered(t *testing.T) {
 	}
 	for n := range 300 {
 		uid := types.UID("1")
-		err := client.CoreV1().Secrets("default").Delete(ctx, "none", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		err := client.CoreV1().Secrets("default").Delete(ctx, "none", metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid},
+		})
 		if !apierrors.IsForbidden(err) {
 			t.Fatalf("deletion %d: error = %v, want forbidden", n, err)
 		}
@@ -221,7 +236,10 @@ func TestAStreamingListIsRefusedOnEveryCluster(t *testing.T) {
 			injector := New(nil)
 			t.Cleanup(func() { injector.Close() })
 			authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cluster.Certificate().Raw})
-			host, ca, err := injector.ProxyAPI(&rest.Config{Host: cluster.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+			host, ca, err := injector.ProxyAPI(&rest.Config{
+				Host:            cluster.URL,
+				TLSClientConfig: rest.TLSClientConfig{CAData: authority},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,9 @@ func TestAScheduleIsOneLine(t *testing.T) {
 			{Kind: KillAfter, Class: Write, At: 3}, {Kind: Stale, Class: Write, At: 5, For: lasting(400 * time.Millisecond)},
 		},
 		"unavailable each freezer write": {{Kind: Unavailable, Class: Write, Service: "freezer"}},
-		"no-answer api read 2 for 1.5s":  {{Kind: NoAnswer, Class: Read, Service: "api", At: 2, For: lasting(1500 * time.Millisecond)}},
+		"no-answer api read 2 for 1.5s": {
+			{Kind: NoAnswer, Class: Read, Service: "api", At: 2, For: lasting(1500 * time.Millisecond)},
+		},
 	} {
 		if got := (Schedule{Faults: faults}).String(); got != want {
 			t.Errorf("String() = %q, want %q", got, want)
@@ -36,7 +38,8 @@ func TestAScheduleIsOneLine(t *testing.T) {
 func TestAScheduleAsJSON(t *testing.T) {
 	t.Parallel()
 	schedule := Schedule{Seed: 7, Faults: []Fault{
-		{Kind: KillAfter, Class: Write, At: 3}, {Kind: Slow, Class: Read, Service: "freezer", For: lasting(400 * time.Millisecond)},
+		{Kind: KillAfter, Class: Write, At: 3},
+		{Kind: Slow, Class: Read, Service: "freezer", For: lasting(400 * time.Millisecond)},
 	}}
 	const want = `{"seed":7,"faults":[{"kind":"kill-after","class":"write","at":3},` +
 		`{"kind":"slow","class":"read","service":"freezer","for":"400ms"}]}`
@@ -70,12 +73,18 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"slow for no time", Fault{Kind: Slow, Class: Write, At: 2}, "slow write 2: the duration is missing"},
 		{"stale for no time", Fault{Kind: Stale, Class: Write, At: 2}, "stale write 2: the duration is missing"},
 		{"behind at no version", Fault{Kind: Behind, Class: Read, Service: API, For: lasting(1)}, "only at a version"},
-		{"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)}, "only reads of the API"},
+		{
+			"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)},
+			"only reads of the API",
+		},
 		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "the duration is missing"},
 		{"a cut at a version", Fault{Kind: Cut, Class: Write, At: 2, Version: "7"}, "only behind has a version"},
 		{"a reset of the API", Fault{Kind: Reset, Class: Write, Service: API, At: 2}, "another service than the API"},
 		{"a conflict that lasts", Fault{Kind: Conflict, Class: Write, At: 2, For: lasting(1)}, "leave the duration out"},
-		{"a kill without an operator", Fault{Kind: KillAfter, Class: Write, At: 2}, "kill-after write 2: there is no operator to kill"},
+		{
+			"a kill without an operator", Fault{Kind: KillAfter, Class: Write, At: 2},
+			"kill-after write 2: there is no operator to kill",
+		},
 	} {
 		injector := New(nil)
 		err := injector.Arm(Schedule{Faults: []Fault{{Kind: Conflict, Class: Write}, test.fault}})

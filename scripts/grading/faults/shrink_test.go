@@ -39,7 +39,11 @@ func TestShrinkFindsTheSmallestScheduleThatFails(t *testing.T) {
 			[][]int{{2, 11, 20}},
 			numbered(2, 11, 20), 60,
 		},
-		{"seven of nine", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9), [][]int{{1, 2, 3, 4, 5, 6, 7}}, numbered(1, 2, 3, 4, 5, 6, 7), 9},
+		{
+			"seven of nine", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9),
+			[][]int{{1, 2, 3, 4, 5, 6, 7}},
+			numbered(1, 2, 3, 4, 5, 6, 7), 9,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,9 @@ func RandomStorage(seed uint32, n, requests int) Schedule {
 			schedule.Faults = append(schedule.Faults, Fault{Kind: KillAfter, Class: Request, At: at})
 		default:
 			after := time.Duration(1+dice.IntN(int(longestRequest/(100*time.Microsecond)))) * 100 * time.Microsecond
-			schedule.Faults = append(schedule.Faults, Fault{Kind: KillBefore, Class: Request, At: at, For: metav1.Duration{Duration: after}})
+			schedule.Faults = append(schedule.Faults, Fault{
+				Kind: KillBefore, Class: Request, At: at, For: metav1.Duration{Duration: after},
+			})
 		}
 	}
 	return schedule

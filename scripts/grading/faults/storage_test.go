@@ -17,7 +17,9 @@ func TestServerIsKilledAfterTheScheduledChange(t *testing.T) {
 	kills := 0
 	injector := New(func() error { kills++; return nil })
 	defer injector.Close()
-	schedule := Schedule{Faults: []Fault{{Kind: KillAfter, Class: Change, At: 2}, {Kind: KillAfter, Class: Request, At: 1}}}
+	schedule := Schedule{Faults: []Fault{
+		{Kind: KillAfter, Class: Change, At: 2}, {Kind: KillAfter, Class: Request, At: 1},
+	}}
 	if err := injector.Arm(schedule); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,11 @@ func TestServerIsKilledAfterTheScheduledChange(t *testing.T) {
 		_, what, _ := strings.Cut(entry.String(), " ")
 		got = append(got, what)
 	}
-	want := []string{"the server: write log (change 1)", "the server: write log (change 2, kill-after)", "the server: write log (change 3)"}
+	want := []string{
+		"the server: write log (change 1)",
+		"the server: write log (change 2, kill-after)",
+		"the server: write log (change 3)",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)
 	}

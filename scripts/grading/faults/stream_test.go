@@ -69,7 +69,8 @@ func TestEndlessAnswerIsLostOnceItHasBegun(t *testing.T) {
 				Host: host, BearerToken: injector.Exchange("token"), TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 			})
 			began := time.Now()
-			content, err := client.CoreV1().RESTClient().Get().RequestURI(test.path).MaxRetries(0).Timeout(patience).DoRaw(t.Context())
+			content, err := client.CoreV1().RESTClient().Get().RequestURI(test.path).
+				MaxRetries(0).Timeout(patience).DoRaw(t.Context())
 			if took := time.Since(began); err == nil || len(content) > 0 || took >= test.within {
 				t.Errorf("after %s: got %q, error = %v", took, content, err)
 			}

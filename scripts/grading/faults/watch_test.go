@@ -119,7 +119,8 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 	}
 	watches := func() (all []Entry) {
 		for _, entry := range b.Log() {
-			if entry.Verb == "watch" && entry.Code == http.StatusOK { // the first, for a streamed list, is refused by this cluster
+			// The first, for a streamed list, is refused by this cluster.
+			if entry.Verb == "watch" && entry.Code == http.StatusOK {
 				all = append(all, entry)
 			}
 		}
@@ -146,7 +147,9 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(b.namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	gone := make(chan any, 10)
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) { gone <- object }}); err != nil {
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(object any) { gone <- object },
+	}); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -167,7 +170,9 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 		t.Fatalf("set() error = %v at the request that breaks the watches", err)
 	}
 	eventually(t, "the watch ends", func() bool {
-		return slices.ContainsFunc(b.Log(), func(e Entry) bool { return e.Verb == "watch" && e.Code == http.StatusOK && e.Seconds > 0 })
+		return slices.ContainsFunc(b.Log(), func(e Entry) bool {
+			return e.Verb == "watch" && e.Code == http.StatusOK && e.Seconds > 0
+		})
 	})
 	if err := b.direct.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "y", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -352,7 +357,9 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 	if err != nil || got.Data["value"] != "1" {
 		t.Errorf("Get() = %v, error = %v", got, err)
 	}
-	all, err := configMaps.List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "x").String()})
+	all, err := configMaps.List(t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", "x").String(),
+	})
 	if err != nil || len(all.Items) != 1 || all.Items[0].Data["value"] != "1" {
 		t.Errorf("List() = %v, error = %v", all, err)
 	}
