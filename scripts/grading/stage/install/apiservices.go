@@ -47,8 +47,10 @@ func WithCABundle(registration *unstructured.Unstructured, ca []byte) (*unstruct
 		unstructured.RemoveNestedField(registration.Object, "spec", "caBundle") // the API server accepts only one of them
 		return registration, nil
 	}
-	if err := unstructured.SetNestedField(registration.Object, base64.StdEncoding.EncodeToString(ca), "spec", "caBundle"); err != nil {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("the APIService %s can't be read: %v", registration.GetName(), err)}
+	if err := unstructured.SetNestedField(registration.Object, base64.StdEncoding.EncodeToString(ca),
+		"spec", "caBundle"); err != nil {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the APIService %s can't be read: %v",
+			registration.GetName(), err)}
 	}
 	return registration, nil
 }

@@ -19,7 +19,11 @@ import (
 func (t Target) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	for _, binding := range m.Delegations {
 		binding = binding.DeepCopy()
-		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+		resource := schema.GroupVersionResource{
+			Group:    "rbac.authorization.k8s.io",
+			Version:  "v1",
+			Resource: "clusterrolebindings",
+		}
 		bound := dynamic.ResourceInterface(client.Resource(resource))
 		if binding.GetKind() == "RoleBinding" {
 			resource.Resource = "rolebindings"
@@ -28,7 +32,11 @@ func (t Target) Delegate(ctx context.Context, client dynamic.Interface, m *submi
 		}
 		role, _, _ := unstructured.NestedString(binding.Object, "roleRef", "name")
 		binding.SetName("operator-labs:" + role)
-		account := map[string]any{"kind": "ServiceAccount", "name": submission.AccountName, "namespace": submission.AccountNamespace}
+		account := map[string]any{
+			"kind":      "ServiceAccount",
+			"name":      submission.AccountName,
+			"namespace": submission.AccountNamespace,
+		}
 		if err := unstructured.SetNestedSlice(binding.Object, []any{account}, "subjects"); err != nil {
 			return err
 		}

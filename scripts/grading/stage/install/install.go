@@ -37,7 +37,11 @@ const (
 )
 
 // Definitions is the resource of CustomResourceDefinitions.
-var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var Definitions = schema.GroupVersionResource{
+	Group:    "apiextensions.k8s.io",
+	Version:  "v1",
+	Resource: "customresourcedefinitions",
+}
 
 // Target describes the cluster into which a submission is installed, and what may be done there.
 type Target struct {
@@ -141,7 +145,8 @@ func (t Target) definitions(ctx context.Context, client dynamic.Interface, m *su
 // applied, because the submission's own `make manifests` may generate a definition that the grader's controller-gen
 // can't.
 func (t Target) Definition(
-	ctx context.Context, definitions dynamic.ResourceInterface, definition *unstructured.Unstructured, m *submission.Manifests,
+	ctx context.Context, definitions dynamic.ResourceInterface,
+	definition *unstructured.Unstructured, m *submission.Manifests,
 ) error {
 	_, err := t.Apply(ctx, definitions, definition)
 	refused, ok := errors.AsType[*submission.Problem](err)
@@ -176,20 +181,25 @@ func WaitDiscovered(
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	ctx, cancel := context.WithTimeout(ctx, discoveryLimit)
 	defer cancel()
-	return await.Until(ctx, 20*time.Millisecond, "the API server to list the kind "+kind, func(context.Context) (string, error) {
-		mapper.Reset()
-		for _, version := range submission.ServedVersions(definition) {
-			if _, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, version); err != nil {
-				return err.Error(), nil //nolint:nilerr // it retries until the limit, and then reports this reason
+	return await.Until(ctx, 20*time.Millisecond,
+		"the API server to list the kind "+kind, func(context.Context) (string, error) {
+			mapper.Reset()
+			for _, version := range submission.ServedVersions(definition) {
+				if _, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, version); err != nil {
+					return err.Error(), nil //nolint:nilerr // it retries until the limit, and then reports this reason
+				}
 			}
-		}
-		return "", nil
-	})
+			return "", nil
+		})
 }
 
 // waitEstablished watches a definition until its kind is served, or never will be.
-func waitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name string) (established bool, err error) {
-	err = await.Change(ctx, definitions, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+func waitEstablished(
+	ctx context.Context, definitions dynamic.ResourceInterface, name string,
+) (established bool, err error) {
+	err = await.Change(ctx, definitions, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + name,
+	}, func(change watch.Event) (bool, error) {
 		definition, ok := change.Object.(*unstructured.Unstructured)
 		if !ok {
 			return false, apierrors.FromObject(change.Object)
@@ -276,7 +286,11 @@ func (t Target) namespace(ctx context.Context, client kubernetes.Interface, name
 }
 
 func subjects() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: submission.AccountName, Namespace: submission.AccountNamespace}}
+	return []rbacv1.Subject{{
+		Kind:      rbacv1.ServiceAccountKind,
+		Name:      submission.AccountName,
+		Namespace: submission.AccountNamespace,
+	}}
 }
 
 // installError distinguishes objects that the API server refuses, which are errors of the submission, from errors of
@@ -299,7 +313,8 @@ func (t Target) Apply(
 	ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	if object.GetName() == "" {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata", object.GetKind())}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata",
+			object.GetKind())}
 	}
 	object = object.DeepCopy()
 	object.SetLabels(labelled(object.GetLabels()))

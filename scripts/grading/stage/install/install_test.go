@@ -28,7 +28,10 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 	const refused, fine = "{type: delicious}", "{type: object}"
 	for _, test := range []struct{ name, generated, committed, notice, problem string }{
 		{"what is generated is fine", fine, refused, "", ""},
-		{"only what is committed is fine", refused, fine, `"delicious": .*; what is committed in config/crd/bases was used instead`, ""},
+		{
+			"only what is committed is fine", refused, fine,
+			`"delicious": .*; what is committed in config/crd/bases was used instead`, "",
+		},
 		{"neither is fine", refused, "{type: chilled}", "", `"delicious"`},
 		{"nothing is committed", refused, "", "", `"delicious"`},
 	} {
@@ -38,7 +41,8 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 				m.Committed = definition(test.committed)
 			}
 			_, err := API(t.Context(), Target{Config: cluster.Config()}, m)
-			if test.problem == "" && err != nil || test.problem != "" && !strings.Contains(stagetest.ProblemOf(t, err).Reason, test.problem) {
+			if test.problem == "" && err != nil ||
+				test.problem != "" && !strings.Contains(stagetest.ProblemOf(t, err).Reason, test.problem) {
 				t.Errorf("want an error that contains %q, got %v", test.problem, err)
 			}
 			notices := strings.Join(m.Notices, "\n")

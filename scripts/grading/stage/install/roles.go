@@ -17,7 +17,9 @@ import (
 
 // bindClusterRole binds the operator's account to the role. It replaces the role of an earlier submission, whose rights
 // must not help this one.
-func (t Target) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole) error {
+func (t Target) bindClusterRole(
+	ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole,
+) error {
 	role.Labels = labelled(role.Labels)
 	_, err := client.ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
 	if exists := apierrors.IsAlreadyExists(err); exists && !t.Shared {
@@ -54,8 +56,9 @@ func (t Target) bindRole(ctx context.Context, client kubernetes.Interface, role 
 		return err
 	}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name, Namespace: role.Namespace, Labels: labelled(nil)}, Subjects: subjects(),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name, Namespace: role.Namespace, Labels: labelled(nil)},
+		Subjects:   subjects(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	}
 	_, err = client.RbacV1().RoleBindings(role.Namespace).Create(ctx, binding, metav1.CreateOptions{})
 	return t.allowExisting("the RoleBinding "+role.Namespace+"/"+role.Name, err)

@@ -36,8 +36,16 @@ var Services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 // staleResources lists the resources of which an earlier submission may have left objects. Those whose objects decide
 // on requests come before those that they need.
 var staleResources = append(slices.Collect(maps.Values(submission.Configurations)), submission.APIServices,
-	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicybindings"},
-	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicies"},
+	schema.GroupVersionResource{
+		Group:    admissionregistrationv1.GroupName,
+		Version:  "v1",
+		Resource: "validatingadmissionpolicybindings",
+	},
+	schema.GroupVersionResource{
+		Group:    admissionregistrationv1.GroupName,
+		Version:  "v1",
+		Resource: "validatingadmissionpolicies",
+	},
 	Services,
 )
 
@@ -59,7 +67,8 @@ func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Ma
 			if isReplaced(&object) {
 				continue
 			}
-			err := client.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+			err := client.Resource(resource).Namespace(object.GetNamespace()).
+				Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("removing the %s %s of an earlier submission: %w", object.GetKind(), object.GetName(), err)
 			}

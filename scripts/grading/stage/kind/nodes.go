@@ -41,8 +41,10 @@ func (n Nodes) Reach(ctx context.Context, address string) error {
 		return err
 	}
 	for _, node := range nodes {
-		if err := docker.Exec(ctx, node, nil, io.Discard, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/"+port); err != nil {
-			return fmt.Errorf("the node %s does not reach this machine at %s, where the proxy of the API server listens: is there a firewall? "+
+		if err := docker.Exec(ctx, node, nil, io.Discard,
+			"timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/"+port); err != nil {
+			return fmt.Errorf("the node %s does not reach this machine at %s, "+
+				"where the proxy of the API server listens: is there a firewall? "+
 				"Allow connections from docker's network %q, or run the operator on this machine, with --process: %w",
 				node, address, docker.Network, err)
 		}
@@ -93,7 +95,9 @@ func (n Nodes) LoadImages(ctx context.Context, built ...images.Built) error {
 			if err != nil {
 				return err
 			}
-			lacking := slices.DeleteFunc(slices.Clone(built), func(b images.Built) bool { return have[docker.Canonical(b.Reference)] == b.ID })
+			lacking := slices.DeleteFunc(slices.Clone(built), func(b images.Built) bool {
+				return have[docker.Canonical(b.Reference)] == b.ID
+			})
 			if len(lacking) == 0 {
 				return nil
 			}
@@ -108,7 +112,8 @@ const gone = `while [ -n "$(crictl pods --quiet --state ready --label "io.kubern
 
 // Kill kills the container's processes.
 func (n Nodes) Kill(ctx context.Context, node, container string) error {
-	err := docker.Exec(ctx, node, nil, io.Discard, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
+	err := docker.Exec(ctx, node, nil, io.Discard,
+		"ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
 	if err != nil && endedBefore.MatchString(err.Error()) {
 		return nil
 	}
@@ -117,7 +122,8 @@ func (n Nodes) Kill(ctx context.Context, node, container string) error {
 
 // AwaitGone waits until the node's container runtime has ended the Pod.
 func (n Nodes) AwaitGone(ctx context.Context, node, uid string) error {
-	err := docker.Exec(ctx, node, nil, io.Discard, "timeout", fmt.Sprintf("%.0f", goneTimeout.Seconds()), "bash", "-c", gone, uid)
+	err := docker.Exec(ctx, node, nil, io.Discard,
+		"timeout", fmt.Sprintf("%.0f", goneTimeout.Seconds()), "bash", "-c", gone, uid)
 	if err != nil {
 		return fmt.Errorf("waiting until the kubelet has ended the operator's Pod: %w", err)
 	}

@@ -149,7 +149,8 @@ func (f fixture) installWithRoute(route Route, files string) *installed {
 		f.Fatal(err)
 	}
 	st := New(&stage.Cluster{Config: f.Config()}, route)
-	made, err := st.Install(f.Context(), stage.Submission{Builder: b, Manifests: manifests, Webhooks: true}, stage.Gateway{})
+	made, err := st.Install(f.Context(),
+		stage.Submission{Builder: b, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -180,8 +181,8 @@ func (f fixture) ask(flavour string) error {
 	if err != nil {
 		f.Fatal(err)
 	}
-	_, err = client.Resource(schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}).Create(f.Context(),
-		&unstructured.Unstructured{Object: map[string]any{
+	_, err = client.Resource(schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}).
+		Create(f.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "demo.lva.io/v1", "kind": "Icecream", "metadata": map[string]any{"name": "sundae"},
 			"spec": map[string]any{"flavour": flavour},
 		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -66,7 +66,8 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
 		"spec:\n  template:\n    spec:\n      containers:\n"
-	const nothing, config = "command: \nflag:  false\nhome: the kubeconfig true\n", "flag: the kubeconfig true\nhome: the kubeconfig true\n"
+	const nothing, config = "command: \nflag:  false\nhome: the kubeconfig true\n",
+		"flag: the kubeconfig true\nhome: the kubeconfig true\n"
 	for _, test := range []struct{ name, file, container, saw string }{
 		{"no Deployment", "README.md", "", nothing},
 		{"YAML that is none", "config/manager/manager.yaml", "      - {", nothing},
@@ -100,7 +101,9 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
         - {name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
         - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
         - {name: PASSWORD, valueFrom: {secretKeyRef: {name: shop, key: password}}}
-`, nothing + "variable: FREEZER_URL=http://127.0.0.1\nvariable: OPERATOR_NAME=shop\nvariable: WATCH_NAMESPACE=operator-system\n",
+`,
+			nothing + "variable: FREEZER_URL=http://127.0.0.1\n" +
+				"variable: OPERATOR_NAME=shop\nvariable: WATCH_NAMESPACE=operator-system\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -145,7 +148,10 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte("the kubeconfig"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"--kubeconfig=": "flag:  false", "--metrics-bind-address=0": "flag: the kubeconfig true"} {
+	for flag, want := range map[string]string{
+		"--kubeconfig=":            "flag:  false",
+		"--metrics-bind-address=0": "flag: the kubeconfig true",
+	} {
 		var output strings.Builder
 		started, err := launched(b, kubeconfig).StartWith(&output, flag)
 		if err != nil {
@@ -160,7 +166,11 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 
 // launched returns an operator with a built program that needs no webhooks.
 func launched(b *submission.Builder, kubeconfig string, environment ...string) *operator {
-	return &operator{installed: &installed{Submission: stage.Submission{Builder: b}, kubeconfig: kubeconfig, environment: environment}}
+	return &operator{installed: &installed{
+		Submission:  stage.Submission{Builder: b},
+		kubeconfig:  kubeconfig,
+		environment: environment,
+	}}
 }
 
 func TestOperatorDoesNotInheritTheUsersEnvironment(t *testing.T) {

@@ -117,7 +117,9 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	if err := os.MkdirAll(o.Exchange(), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the operator's exchange folder: %w", err)
 	}
-	if err := o.fillFolder(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
+	if err := o.fillFolder(".kube", func(folder *os.Root) error {
+		return folder.Symlink(o.kubeconfig, "config")
+	}); err != nil {
 		return nil, fmt.Errorf("linking the operator's kubeconfig: %w", err)
 	}
 	arguments := o.Arguments()

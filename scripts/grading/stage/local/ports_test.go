@@ -57,13 +57,15 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine"+
+	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
+		"is used by another operator that is graded or run on this machine"+
 		" (by process %d)", port, os.Getpid())
 
 	// An operator whose wait is cut short learns which process it waited for.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	impatient := errors.New("enough")
-	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) || err.Error() != want+": enough" {
+	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) ||
+		err.Error() != want+": enough" {
 		t.Errorf("Prepare() with a cancelled context: error = %v", err)
 	}
 
@@ -151,7 +153,12 @@ func victim() {
 		if err != nil {
 			return err
 		}
-		_, err = scope.Start(process.Spec{Path: executable, Env: append(os.Environ(), markOfOperator+"=1"), Stdout: os.Stdout, Stderr: os.Stderr})
+		_, err = scope.Start(process.Spec{
+			Path:   executable,
+			Env:    append(os.Environ(), markOfOperator+"=1"),
+			Stdout: os.Stdout,
+			Stderr: os.Stderr,
+		})
 		return err
 	}()
 	if err != nil {

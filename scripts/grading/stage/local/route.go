@@ -61,7 +61,9 @@ type egressRouter struct{ *egress.Router }
 
 func (egressRouter) adapt(*unstructured.Unstructured) {}
 
-func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+func (r egressRouter) route(
+	_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int,
+) error {
 	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
 	if net.ParseIP(ip) == nil {
 		return nil // a Service without an address: the API server reports that it can't reach it
@@ -96,7 +98,9 @@ type nodeRouter struct {
 	remove []func(context.Context) error
 }
 
-func (n *nodeRouter) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+func (n *nodeRouter) route(
+	ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int,
+) error {
 	if err := n.egressRouter.route(ctx, client, made, ports); err != nil {
 		return err
 	}
@@ -104,7 +108,8 @@ func (n *nodeRouter) route(ctx context.Context, client dynamic.Interface, made *
 		n.Route(net.JoinHostPort(n.pods.ip, strconv.Itoa(local)), localAddress(local))
 	}
 	n.remove = append(n.remove, func(ctx context.Context) error {
-		return client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})
+		return client.Resource(slicesResource).Namespace(made.GetNamespace()).
+			Delete(ctx, sliceName(made), metav1.DeleteOptions{})
 	})
 	return n.pods.route(ctx, client, made, ports)
 }
@@ -167,7 +172,9 @@ func sliceName(service *unstructured.Unstructured) string {
 	return service.GetName() + "-operator-labs"
 }
 
-func (a *addressed) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+func (a *addressed) route(
+	ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int,
+) error {
 	return a.routeIf(ctx, client, made, ports, true)
 }
 
@@ -179,10 +186,16 @@ func (a *addressed) routeIf(
 		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: sliceName(made), Namespace: made.GetNamespace(),
-			Labels: map[string]string{discoveryv1.LabelServiceName: made.GetName(), discoveryv1.LabelManagedBy: install.FieldManager},
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: made.GetName(),
+				discoveryv1.LabelManagedBy:   install.FieldManager,
+			},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{a.ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses:  []string{a.ip},
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+		}},
 	}
 	if ip := net.ParseIP(a.ip); ip != nil && ip.To4() == nil {
 		slice.AddressType = discoveryv1.AddressTypeIPv6
@@ -201,6 +214,7 @@ func (a *addressed) routeIf(
 	if err != nil {
 		return err
 	}
-	_, err = a.target.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()), &unstructured.Unstructured{Object: object})
+	_, err = a.target.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()),
+		&unstructured.Unstructured{Object: object})
 	return err
 }

@@ -42,7 +42,8 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	}
 	for _, configuration := range o.Manifests.Webhooks {
 		configuration = install.WithClientConfig(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
-		if _, err := o.target.Apply(ctx, client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
+		if _, err := o.target.Apply(ctx,
+			client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
 			return err
 		}
 	}

@@ -57,8 +57,9 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 			f.becomes("vanilla", "which serves ")
 			kill := f.start(o)
 			f.becomes("vanilla", "")
-			if err := f.ask("matcha"); err == nil || !strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
-				"no matcha, says webhook-service.operator-system.svc/validate-icecream to admission.k8s.io/"+test.version) {
+			if err := f.ask("matcha"); err == nil ||
+				!strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
+					"no matcha, says webhook-service.operator-system.svc/validate-icecream to admission.k8s.io/"+test.version) {
 				t.Errorf("matcha: error = %v, want that it is denied", err)
 			}
 			kill()
@@ -80,7 +81,8 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 func TestPodsReachThePreparedOperator(t *testing.T) {
 	longtest.Proof(t)
 	f := newFixture(t)
-	onNode := f.installWithRoute(ByNode(f.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
+	onNode := f.installWithRoute(ByNode(f.Egress, embedded.MachineIP),
+		operatorWith(anyPort, samples.Webhook+samples.Service))
 	prepared, err := onNode.Prepare(t.Context(), f.failOnWait)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,8 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slice.Labels["kubernetes.io/service-name"] != submission.DefaultService || len(slice.Ports) != 1 || len(slice.Endpoints) != 1 ||
+	if slice.Labels["kubernetes.io/service-name"] != submission.DefaultService ||
+		len(slice.Ports) != 1 || len(slice.Endpoints) != 1 ||
 		strings.Join(slice.Endpoints[0].Addresses, " ") != embedded.MachineIP {
 		t.Fatalf("got endpoints %+v of %v", slice.Endpoints, slice.Labels)
 	}
@@ -110,7 +113,8 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 	}
 	defer connection.Close()
 	fmt.Fprintf(connection, "CONNECT %s:%d HTTP/1.1\r\nHost: node\r\n\r\n", embedded.MachineIP, *slice.Ports[0].Port)
-	if answer, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+	if answer, err := bufio.NewReader(connection).ReadString('\n'); err != nil ||
+		!strings.HasPrefix(answer, "HTTP/1.1 200 ") {
 		t.Errorf("a connection to the endpoint got %q, error = %v", answer, err)
 	}
 
@@ -155,11 +159,13 @@ func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 		}
 	}
 	client := kubernetes.NewForConfigOrDie(f.Config())
-	service, err := client.CoreV1().Services(submission.AccountNamespace).Get(t.Context(), submission.DefaultService, metav1.GetOptions{})
+	service, err := client.CoreV1().Services(submission.AccountNamespace).
+		Get(t.Context(), submission.DefaultService, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.router.(egressRouter).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"), localAddress(o.targets[submission.DefaultWebhookPort]))
+	again.router.(egressRouter).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"),
+		localAddress(o.targets[submission.DefaultWebhookPort]))
 	f.becomes("vanilla", "x509: certificate signed by unknown authority")
 }
 
@@ -174,21 +180,27 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	f.operate(operatorWith(anyPort, samples.Webhook+mutating))
 	f.becomes("vanilla", "failed calling webhook")
 	// A policy with the grader's label is deleted too, and other objects are kept.
-	for _, policy := range []metav1.ObjectMeta{{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}}, {Name: "of-a-student"}} {
-		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: policy,
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-						Rule: admissionregistrationv1.Rule{
-							APIGroups: []string{"demo.lva.io"}, APIVersions: []string{"v1"}, Resources: []string{"icecreams"},
-						},
+	for _, policy := range []metav1.ObjectMeta{
+		{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}},
+		{Name: "of-a-student"},
+	} {
+		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(),
+			&admissionregistrationv1.ValidatingAdmissionPolicy{
+				ObjectMeta: policy,
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+					MatchConstraints: &admissionregistrationv1.MatchResources{
+						ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+							RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+								Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+								Rule: admissionregistrationv1.Rule{
+									APIGroups: []string{"demo.lva.io"}, APIVersions: []string{"v1"}, Resources: []string{"icecreams"},
+								},
+							},
+						}},
 					},
-				}}},
-				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
-			},
-		}, metav1.CreateOptions{}); err != nil {
+					Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
+				},
+			}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,7 +238,8 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 		}
 	}
 	f.becomes("vanilla", "")
-	if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), "of-a-student", metav1.DeleteOptions{}); err != nil {
+	if err := client.ValidatingAdmissionPolicies().
+		Delete(t.Context(), "of-a-student", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -243,11 +256,13 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"side effects that are not allowed", strings.Replace(samples.Webhook, "sideEffects: None", "sideEffects: Some", 1) + samples.Service,
+			"side effects that are not allowed",
+			strings.Replace(samples.Webhook, "sideEffects: None", "sideEffects: Some", 1) + samples.Service,
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"webhooks that are no list", samples.Webhook[:strings.Index(samples.Webhook, "webhooks:\n")] + "webhooks: none\n" + samples.Service,
+			"webhooks that are no list",
+			samples.Webhook[:strings.Index(samples.Webhook, "webhooks:\n")] + "webhooks: none\n" + samples.Service,
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
@@ -302,7 +317,8 @@ func TestAPIServerNamesTheMissingService(t *testing.T) {
 	f := newFixture(t)
 	_, end := f.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
 	end()
-	o, _ := f.operate(operatorWith(anyPort, samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
+	o, _ := f.operate(operatorWith(anyPort,
+		samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
 	f.start(o)
 	f.becomes("vanilla", `service "webhook-service" not found`)
 }
@@ -313,7 +329,8 @@ func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 	o, _ := f.operate(operatorWith(anyPort, samples.Webhook))
 	f.start(o)
 	f.becomes("vanilla", "")
-	if _, err := f.install(operatorWith(fixedPort, samples.Webhook)).Prepare(t.Context(), f.failOnWait); !errors.Is(err, egress.ErrTaken) {
+	if _, err := f.install(operatorWith(fixedPort, samples.Webhook)).
+		Prepare(t.Context(), f.failOnWait); !errors.Is(err, egress.ErrTaken) {
 		t.Errorf("second Prepare() error = %v, want egress.ErrTaken", err)
 	}
 	if err := f.ask("vanilla"); err != nil {
@@ -354,7 +371,8 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 				}
 			}
 			f.becomes("matcha", "")
-			if registered, err := kubernetes.NewForConfigOrDie(f.Config()).AdmissionregistrationV1().ValidatingWebhookConfigurations().
+			if registered, err := kubernetes.NewForConfigOrDie(f.Config()).AdmissionregistrationV1().
+				ValidatingWebhookConfigurations().
 				Get(t.Context(), "validating-webhook-configuration", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("got registration %v, error = %v, want not found", registered, err)
 			}
@@ -401,17 +419,18 @@ func claimable(t *testing.T, port int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := await.Until(ctx, portPoll, "the claim to be given back", func(context.Context) (objection string, err error) {
-		c, err := tryClaim(port)
-		if errors.Is(err, errClaimed) {
-			return err.Error(), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		c.Close()
-		return "", nil
-	}); err != nil {
+	if err := await.Until(ctx, portPoll, "the claim to be given back",
+		func(context.Context) (objection string, err error) {
+			c, err := tryClaim(port)
+			if errors.Is(err, errClaimed) {
+				return err.Error(), nil
+			}
+			if err != nil {
+				return "", err
+			}
+			c.Close()
+			return "", nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 }

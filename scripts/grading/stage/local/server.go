@@ -65,7 +65,11 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 		return nil, &submission.Problem{Reason: fmt.Sprintf("the port of the server can't be set: "+
 			"let main read it from a flag --%s, which -h must list", submission.SecurePortFlag)}
 	}
-	s := &server{operator: &operator{installed: i, targets: map[int]int{}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}}
+	s := &server{operator: &operator{
+		installed: i,
+		targets:   map[int]int{},
+		data:      cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data")),
+	}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -113,13 +117,19 @@ func (s *server) certifyServer() (err error) {
 		return err
 	}
 	certificate, key := filepath.Join(s.Scope.Dir, "server.crt"), filepath.Join(s.Scope.Dir, "server.key")
-	if err := errors.Join(os.WriteFile(certificate, pair.Certificate, 0o600), os.WriteFile(key, pair.Key, 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(certificate, pair.Certificate, 0o600),
+		os.WriteFile(key, pair.Key, 0o600),
+	); err != nil {
 		return fmt.Errorf("writing the serving certificate: %w", err)
 	}
 	s.files = []string{certificate, key}
 	launch := s.Launch
 	for _, flag := range []struct{ name, value string }{
-		{launch.SecurePort, fmt.Sprint(s.port)}, {launch.Certificate, certificate}, {launch.CertificateKey, key}, {launch.DataDir, s.data},
+		{launch.SecurePort, fmt.Sprint(s.port)},
+		{launch.Certificate, certificate},
+		{launch.CertificateKey, key},
+		{launch.DataDir, s.data},
 	} {
 		if flag.name != "" {
 			s.flags = append(s.flags, flag.name+"="+flag.value)
@@ -155,7 +165,8 @@ func (s *server) register(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := unstructured.SetNestedField(registration.Object, submission.AccountNamespace, "spec", "service", "namespace"); err != nil {
+		if err := unstructured.SetNestedField(registration.Object, submission.AccountNamespace,
+			"spec", "service", "namespace"); err != nil {
 			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s can't be read: %v", registration.GetName(), err)}
 		}
 		if _, err := s.target.Apply(ctx, s.client.Resource(submission.APIServices), registration); err != nil {
@@ -339,8 +350,10 @@ func (s *server) Close() error {
 		}
 		for _, made := range s.made {
 			problems = append(problems,
-				ignoreGone(s.client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})),
-				ignoreGone(s.client.Resource(install.Services).Namespace(made.GetNamespace()).Delete(ctx, made.GetName(), metav1.DeleteOptions{})))
+				ignoreGone(s.client.Resource(slicesResource).Namespace(made.GetNamespace()).
+					Delete(ctx, sliceName(made), metav1.DeleteOptions{})),
+				ignoreGone(s.client.Resource(install.Services).Namespace(made.GetNamespace()).
+					Delete(ctx, made.GetName(), metav1.DeleteOptions{})))
 		}
 	}
 	if s.etcd != nil {

@@ -175,7 +175,8 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		"operator-labs:extension-apiserver-authentication-reader", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := rbac.ClusterRoleBindings().Get(t.Context(), "operator-labs:cluster-admin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := rbac.ClusterRoleBindings().
+		Get(t.Context(), "operator-labs:cluster-admin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("Get() of the binding to cluster-admin: error = %v, want not found", err)
 	}
 
@@ -233,7 +234,9 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	i := slices.IndexFunc(s.Arguments(), func(argument string) bool { return strings.HasPrefix(argument, "--etcd-servers=") })
+	i := slices.IndexFunc(s.Arguments(), func(argument string) bool {
+		return strings.HasPrefix(argument, "--etcd-servers=")
+	})
 	if i < 0 {
 		t.Fatalf("got arguments %q, want --etcd-servers", s.Arguments())
 	}

@@ -55,7 +55,9 @@ func Start(
 
 // NewPool returns a pool of embedded clusters with their nodes, for runs that may share clusters. The parameters are
 // those of Start.
-func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) *own.Pool {
+func NewPool(
+	start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string,
+) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) {
 		return start(ctx, func(string) {})
 	}, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
@@ -90,14 +92,21 @@ func processStage(cluster *embedded.Cluster, described *stage.Cluster) stage.Sta
 }
 
 // podStage returns the stage of Pods at a cluster.
-func podStage(cluster *embedded.Cluster, described *stage.Cluster, store *images.Store, kubectl string) (stage.Stage, error) {
+func podStage(
+	cluster *embedded.Cluster, described *stage.Cluster, store *images.Store, kubectl string,
+) (stage.Stage, error) {
 	nodes, err := open(cluster, store)
 	if err != nil {
 		return nil, err
 	}
 	stop := described.Stop
 	described.Stop = func() error { return errors.Join(nodes.close(), stop()) }
-	return pod.New(described, pod.Options{Nodes: nodes, Address: loopback, AdvertiseAddress: embedded.MachineIP, Kubectl: kubectl}), nil
+	return pod.New(described, pod.Options{
+		Nodes:            nodes,
+		Address:          loopback,
+		AdvertiseAddress: embedded.MachineIP,
+		Kubectl:          kubectl,
+	}), nil
 }
 
 // loopback is the address at which the operator's proxies listen. Only the node's Pods are routed there.
@@ -119,7 +128,9 @@ func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
 	}
 	// The length of a socket's path is limited, and folders may be deep: see package socket.
 	runtime, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, cluster.Runtime()) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return socket.Dial(ctx, cluster.Runtime())
+		}))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to the node's container runtime: %w", err), routes.Close())
 	}
@@ -156,7 +167,8 @@ func (n *nodes) Reach(_ context.Context, address string) error {
 
 // Kill kills a container at once. It returns no error if the container has ended before.
 func (n *nodes) Kill(ctx context.Context, _, container string) error {
-	_, err := runtimeapi.NewRuntimeServiceClient(n.runtime).StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container})
+	_, err := runtimeapi.NewRuntimeServiceClient(n.runtime).
+		StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container})
 	if err != nil && status.Code(err) != codes.NotFound {
 		return fmt.Errorf("killing the operator's container: %w", err)
 	}
@@ -165,14 +177,16 @@ func (n *nodes) Kill(ctx context.Context, _, container string) error {
 
 // AwaitGone waits until the kubelet has ended a Pod.
 func (n *nodes) AwaitGone(ctx context.Context, _, uid string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, goneTimeout, fmt.Errorf("the kubelet did not end it within %s", goneTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, goneTimeout,
+		fmt.Errorf("the kubelet did not end it within %s", goneTimeout))
 	defer cancel()
 	filter := &runtimeapi.PodSandboxFilter{
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
 	}
 	return await.Until(ctx, gonePoll, "the end of the operator's Pod", func(ctx context.Context) (string, error) {
-		ready, err := runtimeapi.NewRuntimeServiceClient(n.runtime).ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
+		ready, err := runtimeapi.NewRuntimeServiceClient(n.runtime).
+			ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
 		if err != nil {
 			return "", err
 		}

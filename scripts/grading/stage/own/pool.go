@@ -46,7 +46,8 @@ func NewPool(program *multicall.Program) *Pool {
 // to find there. on returns a run's stage at a cluster that is lent. Stopping that stage ends only the run's part of
 // the cluster.
 func NewPoolOfNodes(
-	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
+	start func(context.Context) (*embedded.Cluster, error),
+	on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
 ) *Pool {
 	return &Pool{start: start, baseline: existing.NewBaselineWithPods, stage: on}
 }

@@ -70,7 +70,8 @@ func TestPoolLendsAClusterAgain(t *testing.T) {
 	first.Return()
 	second := pool.Lease()
 	client = start(second)
-	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "left", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.CoreV1().ConfigMaps("default").
+		Get(t.Context(), "left", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("Get() in the next run: error = %v, want not found", err)
 	}
 	if started != 1 {

@@ -56,7 +56,8 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		container := now.Spec.Template.Spec.Containers[0]
-		if want := slices.Concat(own, flags); !slices.Equal(container.Args, want) || *now.Spec.Replicas != 1 || container.Image != "x" {
+		if want := slices.Concat(own, flags); !slices.Equal(container.Args, want) ||
+			*now.Spec.Replicas != 1 || container.Image != "x" {
 			t.Errorf("flags %q: got %d replicas of %s with %q", flags, *now.Spec.Replicas, container.Image, container.Args)
 		}
 	}

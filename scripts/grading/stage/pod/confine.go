@@ -29,7 +29,8 @@ import (
 // API server, or are not needed. Kinds of all other groups are allowed.
 var allowedKinds = map[string][]string{
 	"": {
-		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",
+		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim",
+		"Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",
 	},
 	"admissionregistration.k8s.io": {
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
@@ -267,7 +268,8 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	}
 	namespace := cmp.Or(binding.Namespace, metav1.NamespaceDefault)
 	for _, subject := range binding.Subjects {
-		if subject.Kind != rbacv1.ServiceAccountKind || !c.accounts.Has(cmp.Or(subject.Namespace, namespace)+"/"+subject.Name) {
+		if subject.Kind != rbacv1.ServiceAccountKind ||
+			!c.accounts.Has(cmp.Or(subject.Namespace, namespace)+"/"+subject.Name) {
 			return exceeds(object, "which grants rights to the %s %s: only the ServiceAccount of the operator's Pods may be "+
 				"bound, so remove that subject from config/rbac",
 				subject.Kind, strings.TrimPrefix(subject.Namespace+"/"+subject.Name, "/"))
@@ -293,12 +295,15 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 
 // role returns the role that is bound. Patches may create several roles of one name, of which the last one is kept. The
 // result has the rules of all of them.
-func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
+func (c *confinement) role(
+	object *unstructured.Unstructured, binding *rbacv1.RoleBinding,
+) (*rbacv1.ClusterRole, error) {
 	ref := binding.RoleRef
 	var found *rbacv1.ClusterRole // a Role has a part of its fields
 	for _, other := range c.objects {
 		if other.GroupVersionKind().Group != rbacv1.GroupName || other.GetKind() != ref.Kind || other.GetName() != ref.Name ||
-			ref.Kind == "Role" && cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
+			ref.Kind == "Role" &&
+				cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
 			continue
 		}
 		var role rbacv1.ClusterRole
@@ -360,13 +365,23 @@ func markerOf(rule rbacv1.PolicyRule) string {
 		return audit.Forbidden{Verbs: rule.Verbs, URL: rule.NonResourceURLs[0]}.Marker()
 	}
 	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-	return audit.Forbidden{Verbs: rule.Verbs, Group: rule.APIGroups[0], Resource: resource, Subresource: subresource}.Marker()
+	return audit.Forbidden{
+		Verbs:       rule.Verbs,
+		Group:       rule.APIGroups[0],
+		Resource:    resource,
+		Subresource: subresource,
+	}.Marker()
 }
 
 // templates maps kinds to the path of the template of their Pods.
 var templates = map[string][]string{
-	"Pod": {}, "CronJob": {"spec", "jobTemplate", "spec", "template"}, "Job": {"spec", "template"}, "Deployment": {"spec", "template"},
-	"DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"}, "StatefulSet": {"spec", "template"},
+	"Pod":         {},
+	"CronJob":     {"spec", "jobTemplate", "spec", "template"},
+	"Job":         {"spec", "template"},
+	"Deployment":  {"spec", "template"},
+	"DaemonSet":   {"spec", "template"},
+	"ReplicaSet":  {"spec", "template"},
+	"StatefulSet": {"spec", "template"},
 }
 
 // templateOf returns the template of an object's Pods, or nil if it has none.
@@ -399,7 +414,9 @@ func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.Po
 		return err
 	}
 	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
-	if judged := policy.AggregateCheckResults(standards.EvaluatePod(baseline, &template.ObjectMeta, pod)); !judged.Allowed {
+	if judged := policy.AggregateCheckResults(
+		standards.EvaluatePod(baseline, &template.ObjectMeta, pod),
+	); !judged.Allowed {
 		return exceeds(object, "whose Pods could escape their containers, which the Pod Security Standard \"baseline\" "+
 			"forbids (%s): remove that from config/manager",
 			judged.ForbiddenDetail())
@@ -409,7 +426,8 @@ func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.Po
 			return err
 		}
 	}
-	if c.gated && object.GetKind() != "Deployment" && (pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {
+	if c.gated && object.GetKind() != "Deployment" &&
+		(pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {
 		return exceeds(object, "whose Pods could reach the API server without the grader's proxy: "+
 			"only the operator's Deployment gets a token, "+
 			"so set automountServiceAccountToken: false in its Pods, or remove it")

@@ -102,7 +102,8 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 	}
 	bind := func(kind, name, subject string) string {
 		return "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mallory}\n" +
-			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [" + subject + "]\n"
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\n" +
+			"subjects: [" + subject + "]\n"
 	}
 	const operator = "{kind: ServiceAccount, name: lolcow-controller-manager, namespace: lolcow-system}"
 	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mallory}\n"
@@ -125,16 +126,26 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"ClusterRoleBinding mallory, whose ClusterRole mallory lets the operator * * of *", "",
 		},
 		{
-			"another rule in the manager's role", rule(t, "lolcow-manager-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
-			`lets the operator get secrets, which none of its markers allows: write // +kubebuilder:rbac:groups="",resources=secrets,verbs=get,`, "",
+			"another rule in the manager's role",
+			rule(t, "lolcow-manager-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
+			`lets the operator get secrets, which none of its markers allows: ` +
+				`write // +kubebuilder:rbac:groups="",resources=secrets,verbs=get,`, "",
 		},
 		{
-			"another rule for leader election", rule(t, "lolcow-leader-election-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
-			"RoleBinding lolcow-leader-election-rolebinding, whose Role lolcow-leader-election-role lets the operator get secrets", "",
+			"another rule for leader election",
+			rule(t, "lolcow-leader-election-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
+			"RoleBinding lolcow-leader-election-rolebinding, " +
+				"whose Role lolcow-leader-election-role lets the operator get secrets", "",
 		},
-		{"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"), "verbs=get, or remove the rule", ""},
-		{"what its markers say, again", adding(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
-			bind("ClusterRole", "mallory", operator)), "", ""},
+		{
+			"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"),
+			"verbs=get, or remove the rule", "",
+		},
+		{
+			"what its markers say, again",
+			adding(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
+				bind("ClusterRole", "mallory", operator)), "", "",
+		},
 		{"a role for people", adding(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
 		{
 			"rules of others",
@@ -174,8 +185,14 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			adding("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"),
 			"but not its namespace parlour", "",
 		},
-		{"an object of its own kind", adding("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
-		{"cert-manager's kinds", adding("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
+		{
+			"an object of its own kind", adding("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"),
+			"", "",
+		},
+		{
+			"cert-manager's kinds", adding("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"),
+			"", "",
+		},
 		{
 			"a volume of the node", adding("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"),
 			"PersistentVolume mallory, a kind that can bypass", "",
@@ -186,11 +203,13 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"CertificateSigningRequest mallory, a kind that can bypass", "",
 		},
 		{
-			"a token", adding("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
+			"a token",
+			adding("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
 			"Secret mallory, of the type kubernetes.io/service-account-token", "",
 		},
 		{
-			"a bootstrap token", adding("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
+			"a bootstrap token",
+			adding("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
 			"Secret mallory, of the type bootstrap.kubernetes.io/token", "",
 		},
 		{
@@ -247,7 +266,8 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{
 			"a policy about requests for certificates",
 			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-				"spec: {matchConstraints: {resourceRules: [{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
+				"spec: {matchConstraints: {resourceRules: [" +
+				"{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
 			`of the API group "certificates.k8s.io" (certificatesigningrequests)`, "",
 		},
 		{
@@ -269,7 +289,8 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{
 			"a second role of the manager's name", adding(strings.Replace(role, "mallory", "lolcow-manager-role", 1) +
 				"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
-			"ClusterRoleBinding lolcow-manager-rolebinding, whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
+			"ClusterRoleBinding lolcow-manager-rolebinding, " +
+				"whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
 		},
 		{
 			"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"),
@@ -278,7 +299,10 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{"the host's network", inPod(t, "hostNetwork: true"), "hostNetwork=true", ""},
 		{"the host's processes", inPod(t, "hostPID: true"), "hostPID=true", ""},
 		{"the host's IPC", inPod(t, "hostIPC: true"), "hostIPC=true", ""},
-		{"privileged", inPod(t, "container: {securityContext: {privileged: true}}"), "must not set securityContext.privileged=true", ""},
+		{
+			"privileged", inPod(t, "container: {securityContext: {privileged: true}}"),
+			"must not set securityContext.privileged=true", "",
+		},
 		{"a port of the host", inPod(t, "container: {ports: [{containerPort: 80, hostPort: 80}]}"), "hostPort", ""},
 		{
 			"a network drive", inPod(t, "volumes: [{name: a, nfs: {server: example.com, path: /}}]"),
@@ -352,7 +376,9 @@ metadata: {name: reader, namespace: NAMESPACE}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 `
-	for namespace, allowed := range map[string]bool{"parlour": true, "reach-system": true, "default": false, "kube-system": false} {
+	for namespace, allowed := range map[string]bool{
+		"parlour": true, "reach-system": true, "default": false, "kube-system": false,
+	} {
 		err := confine(stagetest.Objects(t, manager+strings.ReplaceAll(in, "NAMESPACE", namespace)), manifests, true)
 		if (err == nil) != allowed {
 			t.Errorf("confine() in the namespace %s: want allowed %t, error = %v", namespace, allowed, err)
@@ -380,7 +406,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apise
 subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 `
 	err := confine(stagetest.Objects(t, manager+in), manifests, true)
-	if err == nil || !strings.Contains(err.Error(), "Role extension-apiserver-authentication-reader, which is one of Kubernetes' own") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "Role extension-apiserver-authentication-reader, which is one of Kubernetes' own") {
 		t.Errorf("confine() error = %v, want a refusal of the Role", err)
 	}
 }
@@ -399,7 +426,8 @@ func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	const roles = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader, namespace: reach-system}\n" +
+	const roles = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n" +
+		"metadata: {name: reader, namespace: reach-system}\n" +
 		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader}\n" +
 		"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
 	d, err := newDeployment(stagetest.Objects(t, manager+roles), &submission.Manifests{})
@@ -444,7 +472,8 @@ func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	_, installed := p.Install(t.Context(), what, stage.Gateway{})
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {
-		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason, "binds the operator to the ClusterRole cluster-admin") {
+		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason,
+			"binds the operator to the ClusterRole cluster-admin") {
 			t.Errorf("got reason %s, want the binding to cluster-admin", reason)
 		}
 	}
@@ -482,7 +511,8 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err = d.install(t.Context(), install.Target{Config: own.Config()}, options)
-			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which already exists in the cluster")
+			refused := err != nil &&
+				strings.Contains(err.Error(), "ClusterRole of-the-cluster, which already exists in the cluster")
 			if refused != strings.Contains(brings, role) {
 				t.Errorf("install() refused: %t, error = %v", refused, err)
 			}

@@ -42,7 +42,8 @@ func referenceOf(what stage.Submission) (string, error) {
 
 // Deliver loads the submission's image into the nodes, and renders config/default.
 func (p *podStage) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not delivered within %s", installTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout,
+		fmt.Errorf("it was not delivered within %s", installTimeout))
 	defer cancel()
 	objects, err := what.Kustomize(ctx, p.kubectl)
 	if err != nil {

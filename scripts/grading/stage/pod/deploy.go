@@ -67,7 +67,9 @@ type Deployment struct {
 // Render renders a submission's deployment. kubectl is as in submission.Builder.Kustomize. The error is a
 // *submission.Problem if kustomize can't build the deployment, if it is not the deployment of one operator, or if it
 // has more rights than the manifests' roles.
-func Render(ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests) (*Deployment, error) {
+func Render(
+	ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests,
+) (*Deployment, error) {
 	objects, err := b.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
@@ -83,7 +85,9 @@ func Render(ctx context.Context, kubectl string, b *submission.Builder, manifest
 // placeholder of a scaffold. The same is true if there is a DaemonSet, because a part of the program then runs on each
 // node. The result may have more rights than the markers, because it is not graded. The parameters and the other errors
 // are those of Render.
-func Content(ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests, image string) ([]byte, error) {
+func Content(
+	ctx context.Context, kubectl string, b *submission.Builder, manifests *submission.Manifests, image string,
+) ([]byte, error) {
 	objects, err := b.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
@@ -195,8 +199,8 @@ func (d *Deployment) install(
 		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
 	}) {
 		return nil, nil, &submission.Problem{Reason: fmt.Sprintf("config/default deploys the operator to the namespace %s, "+
-			"and does not contain it: "+
-			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
+			"and does not contain it: kubebuilder's layout has a Namespace in config/manager/manager.yaml, "+
+			"and a name for it in config/default", d.Namespace)}
 	}
 	objects := d.objects
 	converts := d.manifests.Converts()
@@ -248,7 +252,8 @@ func (i *installation) createAccess(ctx context.Context, gateway stage.Gateway) 
 	_, account, _ := strings.Cut(d.User, d.Namespace+":")
 	token, err := install.Token(ctx, client, d.Namespace, account)
 	if apierrors.IsNotFound(err) {
-		return &submission.Problem{Reason: fmt.Sprintf("config/default contains no ServiceAccount %s, which its Deployment references", account)}
+		return &submission.Problem{Reason: fmt.Sprintf("config/default contains no ServiceAccount %s, "+
+			"which its Deployment references", account)}
 	}
 	if err != nil {
 		return err
@@ -256,7 +261,11 @@ func (i *installation) createAccess(ctx context.Context, gateway stage.Gateway) 
 	return i.createTyped(ctx, &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: accessName},
-		Data:       map[string][]byte{"ca.crt": gateway.CA, "token": []byte(gateway.Shown(token)), "namespace": []byte(d.Namespace)},
+		Data: map[string][]byte{
+			"ca.crt":    gateway.CA,
+			"token":     []byte(gateway.Shown(token)),
+			"namespace": []byte(d.Namespace),
+		},
 	})
 }
 
@@ -306,7 +315,11 @@ func adapt(manager *appsv1.Deployment, options installOptions, serving bool) err
 		pod.Volumes = append(pod.Volumes, corev1.Volume{
 			Name: servingName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: servingName}},
 		})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: servingName, MountPath: servingFolder, ReadOnly: true})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name:      servingName,
+			MountPath: servingFolder,
+			ReadOnly:  true,
+		})
 	}
 	return nil
 }
@@ -373,7 +386,9 @@ func (i *installation) create(ctx context.Context, object *unstructured.Unstruct
 
 // checkForeign returns an error for an object that would replace one that no submission has installed, such as a
 // ClusterRole to which others are bound.
-func (i *installation) checkForeign(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+func (i *installation) checkForeign(
+	ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured,
+) error {
 	found, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -381,7 +396,8 @@ func (i *installation) checkForeign(ctx context.Context, resource dynamic.Resour
 	case err != nil:
 		return fmt.Errorf("getting the %s: %w", submission.NameOf(object), err)
 	case found.GetLabels()[existing.Label] == "":
-		return exceeds(object, "which already exists in the cluster: choose another name for yours, for example with kustomize's namePrefix")
+		return exceeds(object, "which already exists in the cluster: "+
+			"choose another name for yours, for example with kustomize's namePrefix")
 	}
 	return nil
 }
@@ -401,7 +417,9 @@ func (i *installation) createTyped(ctx context.Context, object runtime.Object) e
 // createWebhooks creates the objects that the webhooks need and config/default does not contain. The Services select
 // the operator's Pods. With serving, the operator gets a certificate. Otherwise it has its own. createWebhooks returns
 // the configurations that register the webhooks.
-func (i *installation) createWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
+func (i *installation) createWebhooks(
+	ctx context.Context, serving bool,
+) (registers []*unstructured.Unstructured, err error) {
 	d := i.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {

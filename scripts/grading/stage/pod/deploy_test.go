@@ -49,7 +49,8 @@ func TestDeployedSolution(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.Namespace != "icecream-system" || d.Name != "icecream-controller-manager" || d.Container != "manager" ||
-		d.User != "system:serviceaccount:icecream-system:icecream-controller-manager" || d.Selector["control-plane"] != "controller-manager" {
+		d.User != "system:serviceaccount:icecream-system:icecream-controller-manager" ||
+		d.Selector["control-plane"] != "controller-manager" {
 		t.Errorf("Render() = %+v", d)
 	}
 	if d.webhooks == nil {
@@ -59,7 +60,9 @@ func TestDeployedSolution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"image: cone:v7", "kind: CustomResourceDefinition", "name: icecream-manager-role", "kind: ServiceAccount"} {
+	for _, want := range []string{
+		"image: cone:v7", "kind: CustomResourceDefinition", "name: icecream-manager-role", "kind: ServiceAccount",
+	} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("Content() lacks %q", want)
 		}
@@ -133,9 +136,11 @@ func TestSeveralWorkloadsGetTheImageForThePlaceholder(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := func(text string) int { return strings.Count(string(content), text) }
-		if got, want := count("image: cone:v7\n"), test.deployments+test.daemonSets; got != want || count("image: controller") > 0 ||
+		if got, want := count("image: cone:v7\n"), test.deployments+test.daemonSets; got != want ||
+			count("image: controller") > 0 ||
 			count("\nkind: Deployment\n") != test.deployments || count("\nkind: DaemonSet\n") != test.daemonSets {
-			t.Errorf("lab %s: %d containers have the image, want %d, and none the placeholder:\n%s", test.lab, got, want, content)
+			t.Errorf("lab %s: %d containers have the image, want %d, and none the placeholder:\n%s",
+				test.lab, got, want, content)
 		}
 	}
 }
@@ -178,7 +183,8 @@ func TestWithoutConfigNothingIsDeployed(t *testing.T) {
 	t.Parallel()
 	b := stagetest.Builder(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
 	_, err := Render(t.Context(), "/nowhere/kubectl", b, &submission.Manifests{})
-	if _, wrong := errors.AsType[*submission.Problem](err); !wrong || !strings.Contains(err.Error(), "there is no config/default") {
+	if _, wrong := errors.AsType[*submission.Problem](err); !wrong ||
+		!strings.Contains(err.Error(), "there is no config/default") {
 		t.Errorf("Render() error = %v", err)
 	}
 }

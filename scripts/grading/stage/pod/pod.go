@@ -137,7 +137,8 @@ func (o *operator) scaleUp(ctx context.Context, flags []string) error {
 }
 
 func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, fmt.Errorf("its Pod did not run within %s", startTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout,
+		fmt.Errorf("its Pod did not run within %s", startTimeout))
 	defer cancel()
 	o.gateway.Admit()
 	if err := o.scaleUp(ctx, flags); err != nil {
@@ -148,7 +149,14 @@ func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, err
 		return nil, fmt.Errorf("starting the operator's Pod: %w", err)
 	}
 	living, end := context.WithCancel(context.Background())
-	p := &pod{operator: o, uid: running.UID, name: running.Name, node: running.Spec.NodeName, done: make(chan struct{}), end: end}
+	p := &pod{
+		operator: o,
+		uid:      running.UID,
+		name:     running.Name,
+		node:     running.Spec.NodeName,
+		done:     make(chan struct{}),
+		end:      end,
+	}
 	p.container = o.status(running).ContainerID
 	go p.watch(living)
 	go p.follow(living, log)
@@ -173,7 +181,9 @@ func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
 }
 
 // watchPods watches Pods until done returns true for one.
-func (o *operator) watchPods(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
+func (o *operator) watchPods(
+	ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool,
+) error {
 	return await.Change(ctx, o.pods(), which, forPods(done))
 }
 
@@ -330,9 +340,10 @@ func (p *pod) scaleDown(ctx context.Context) error {
 	if err := p.scale(ctx, 0); err != nil {
 		return err
 	}
-	return await.ChangeSince(ctx, now.ResourceVersion, p.pods(), p.selector(), forPods(func(change watch.EventType, _ *corev1.Pod) bool {
-		return change == watch.Deleted
-	}))
+	return await.ChangeSince(ctx, now.ResourceVersion, p.pods(), p.selector(),
+		forPods(func(change watch.EventType, _ *corev1.Pod) bool {
+			return change == watch.Deleted
+		}))
 }
 
 // Kill ends the operator at once. The kubelet would first ask it to end, and nothing that the operator does because of

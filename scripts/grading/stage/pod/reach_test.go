@@ -114,7 +114,10 @@ webhooks:
 			}()
 			bring := []string{"get", "list", "watch", "create"}
 			account, err := existing.NewAccount(t.Context(), own.Config(), []rbacv1.PolicyRule{
-				{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: bring},
+				{
+					APIGroups: []string{"rbac.authorization.k8s.io"},
+					Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: bring,
+				},
 				{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: bring},
 			})
 			if err != nil {
@@ -124,7 +127,12 @@ webhooks:
 			if err != nil {
 				t.Fatal(err)
 			}
-			target := install.Target{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"demo.lva.io"}}
+			target := install.Target{
+				Config:           account.Config,
+				Shared:           true,
+				NamespaceCreated: account.Own,
+				Groups:           []string{"demo.lva.io"},
+			}
 			shown := ""
 			_, _, err = d.install(t.Context(), target, installOptions{reference: "x", gateway: stage.Gateway{
 				Host: "https://127.0.0.1:1", Exchange: func(token string) string { shown = token[:4]; return "instead" },
@@ -140,7 +148,8 @@ webhooks:
 				}
 			}
 			for _, name := range []string{"mallory"} {
-				if _, err := admin.RbacV1().ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				if _, err := admin.RbacV1().ClusterRoleBindings().
+					Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 					t.Errorf("Get() of the ClusterRoleBinding %s: error = %v, want not found", name, err)
 				}
 			}

@@ -95,12 +95,18 @@ func (i *installation) createServer(ctx context.Context) (*apiServer, error) {
 }
 
 // createSecrets creates Secrets with a certificate, as cert-manager would.
-func (i *installation) createSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
+func (i *installation) createSecrets(
+	ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair,
+) error {
 	for _, name := range names {
 		if err := i.createTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, corev1.ServiceAccountRootCAKey: ca.PEM},
+			Data: map[string][]byte{
+				corev1.TLSCertKey:              pair.Certificate,
+				corev1.TLSPrivateKeyKey:        pair.Key,
+				corev1.ServiceAccountRootCAKey: ca.PEM,
+			},
 		}); err != nil {
 			return err
 		}
@@ -131,7 +137,12 @@ func servingOf(registration *unstructured.Unstructured) (stage.Serving, error) {
 		return stage.Serving{}, &submission.Problem{Reason: fmt.Sprintf("the APIService %s names no Service: "+
 			"its spec.service needs name and namespace", registration.GetName())}
 	}
-	return stage.Serving{Name: name + "." + namespace + ".svc", Namespace: namespace, Service: name, Port: int32(cmp.Or(port, httpsPort))}, nil
+	return stage.Serving{
+		Name:      name + "." + namespace + ".svc",
+		Namespace: namespace,
+		Service:   name,
+		Port:      int32(cmp.Or(port, httpsPort)),
+	}, nil
 }
 
 // authorityOf returns the authority in an APIService, which is empty if there is none.
@@ -139,7 +150,8 @@ func authorityOf(registration *unstructured.Unstructured) ([]byte, error) {
 	bundle, _, _ := unstructured.NestedString(registration.Object, "spec", "caBundle")
 	ca, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("the caBundle of the APIService %s can't be read: %v", registration.GetName(), err)}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the caBundle of the APIService %s can't be read: %v",
+			registration.GetName(), err)}
 	}
 	return ca, nil
 }

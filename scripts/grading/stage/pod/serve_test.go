@@ -98,7 +98,12 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			target := install.Target{Config: account.Config, Shared: true, NamespaceCreated: account.Own, Groups: []string{"barn.example.com"}}
+			target := install.Target{
+				Config:           account.Config,
+				Shared:           true,
+				NamespaceCreated: account.Own,
+				Groups:           []string{"barn.example.com"},
+			}
 			register, server, err := d.install(t.Context(), target, installOptions{
 				reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}, aggregated: true,
 			})

@@ -65,7 +65,8 @@ func (p *podStage) Close() error                { return p.cluster.Stop() }
 
 // Install loads the operator's image into the nodes, and applies all objects of config/default to the cluster.
 func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout,
+		fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
 	// Without this check, the report would blame the operator for sending no requests.
 	for _, address := range gateway.Addresses {

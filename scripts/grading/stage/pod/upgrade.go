@@ -53,7 +53,8 @@ func converterOf(definition *unstructured.Unstructured) (service, namespace stri
 	if definition.GetKind() != submission.DefinitionKind {
 		return "", ""
 	}
-	reference, _, _ := unstructured.NestedMap(definition.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+	reference, _, _ := unstructured.NestedMap(definition.Object,
+		"spec", "conversion", "webhook", "clientConfig", "service")
 	service, _ = reference["name"].(string)
 	namespace, _ = reference["namespace"].(string)
 	return service, namespace
@@ -118,7 +119,8 @@ func (o *operator) awaitConverting(ctx context.Context) error {
 				_, err := client.Resource(served).List(ctx, metav1.ListOptions{})
 				// The message is from webhook_converter.go in k8s.io/apiextensions-apiserver. The part from net/http begins with
 				// the method.
-				if err != nil && strings.Contains(err.Error(), "conversion webhook") && strings.Contains(err.Error(), "failed: Post ") {
+				if err != nil &&
+					strings.Contains(err.Error(), "conversion webhook") && strings.Contains(err.Error(), "failed: Post ") {
 					steady = time.Time{}
 					return false, nil
 				}

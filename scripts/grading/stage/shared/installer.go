@@ -30,7 +30,10 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 		{APIGroups: what.Groups, Resources: all, Verbs: all},
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: bring},
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: bring},
-		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: bring},
+		{
+			APIGroups: []string{"rbac.authorization.k8s.io"},
+			Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: bring,
+		},
 		{
 			APIGroups: []string{"admissionregistration.k8s.io"},
 			Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, Verbs: bring,
@@ -44,7 +47,11 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 		{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
 	}
-	readPods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}
+	readPods := rbacv1.PolicyRule{
+		APIGroups: []string{""},
+		Resources: []string{"pods"},
+		Verbs:     []string{"get", "list", "watch"},
+	}
 	if what.Workloads && o.shared.Pods != nil {
 		verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 		rules = append(rules, readPods,
@@ -61,8 +68,10 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 	}
 	if what.Manifests.Converts() && len(own) > 0 {
 		rules = append(rules, rbacv1.PolicyRule{
-			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions/status"}, ResourceNames: own,
-			Verbs: []string{"get", "update", "patch"},
+			APIGroups:     []string{"apiextensions.k8s.io"},
+			Resources:     []string{"customresourcedefinitions/status"},
+			ResourceNames: own,
+			Verbs:         []string{"get", "update", "patch"},
 		})
 	}
 	if what.Aggregated {
@@ -70,7 +79,12 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 		rules = append(rules, readPods,
 			rbacv1.PolicyRule{APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, Verbs: bring},
 			rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"rolebindings"}, Verbs: bring},
-			rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"bind"}, ResourceNames: []string{authReader}},
+			rbacv1.PolicyRule{
+				APIGroups:     rbac,
+				Resources:     []string{"roles"},
+				Verbs:         []string{"bind"},
+				ResourceNames: []string{authReader},
+			},
 		)
 	}
 	return existing.NewAccount(ctx, o.Config(), rules)

@@ -244,8 +244,8 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 		ended <- nil
 		return err
 	case <-time.After(auditPatience):
-		return fmt.Errorf("the API server's audit log, %s, lacks the request that was just sent: was the cluster created by `make cluster`?",
-			o.shared.Audit)
+		return fmt.Errorf("the API server's audit log, %s, lacks the request that was just sent: "+
+			"was the cluster created by `make cluster`?", o.shared.Audit)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
