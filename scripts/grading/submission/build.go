@@ -272,7 +272,8 @@ func (b *Builder) toolDir() (string, error) {
 var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
 
 // chatter matches lines of the go command and of controller-gen that do not help a student.
-var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen |\tgo (get|mod download) )")
+var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|" +
+	"run `controller-gen |\tgo (get|mod download) )")
 
 // diagnostics parses the messages of the go command and of controller-gen. It keeps lines without a position as they
 // are, and leaves out the duplicates that controller-gen prints for each package.
@@ -321,7 +322,8 @@ func missingModule(output string) string {
 	case strings.Contains(output, "missing go.sum entry"):
 		return "its go.sum lacks modules that it needs: run `go mod tidy` in its folder"
 	case strings.Contains(output, "updates to go.mod needed"),
-		strings.Contains(output, "no required module provides package"), strings.Contains(output, "import lookup disabled by -mod=readonly"):
+		strings.Contains(output, "no required module provides package"),
+		strings.Contains(output, "import lookup disabled by -mod=readonly"):
 		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
 	case strings.Contains(output, "checksum mismatch"):
 		return "its go.sum has another checksum than the module on this machine: restore go.sum, for example from git"

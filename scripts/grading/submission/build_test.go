@@ -57,13 +57,20 @@ func TestBuildProblems(t *testing.T) {
 			"a file that needs a build tag", samples.Module + calls + makefile +
 				"-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
-			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading sets no build tags"},
+			[]string{
+				"cmd/main.go:3:15: undefined: three",
+				"cmd/three.go: this file is left out, because grading sets no build tags",
+			},
 			false,
 		},
 		{
-			"a file that needs cgo", samples.Module + calls + makefile + "-- cmd/three.go --\npackage main\n\nimport \"C\"\n\nfunc three() {}\n",
+			"a file that needs cgo", samples.Module + calls + makefile +
+				"-- cmd/three.go --\npackage main\n\nimport \"C\"\n\nfunc three() {}\n",
 			"it does not compile",
-			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading builds without cgo"},
+			[]string{
+				"cmd/main.go:3:15: undefined: three",
+				"cmd/three.go: this file is left out, because grading builds without cgo",
+			},
 			false,
 		},
 		{

@@ -45,7 +45,8 @@ func (b *Builder) uncopied(generated string, sources []string) string {
 	mentions := map[string]map[string]bool{}
 	for _, declaration := range copied.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
-		if !ok || function.Name.Name != "DeepCopyInto" || function.Recv == nil || len(function.Recv.List) != 1 || function.Body == nil {
+		if !ok || function.Name.Name != "DeepCopyInto" || function.Recv == nil ||
+			len(function.Recv.List) != 1 || function.Body == nil {
 			continue
 		}
 		fields := map[string]bool{}
@@ -78,8 +79,8 @@ func (b *Builder) uncopied(generated string, sources []string) string {
 				switch {
 				case sharesMemory(field.Type, types) && !mentions[name][fieldName]:
 					return name + "." + fieldName
-				case isStruct && needsCopy(baseName(field.Type), types, map[string]bool{}) && mentions[baseName(field.Type)] == nil &&
-					!handmade[baseName(field.Type)]:
+				case isStruct && needsCopy(baseName(field.Type), types, map[string]bool{}) &&
+					mentions[baseName(field.Type)] == nil && !handmade[baseName(field.Type)]:
 					return baseName(field.Type)
 				}
 			}

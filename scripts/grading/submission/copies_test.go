@@ -49,10 +49,16 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 		{"a new list with a name", "\tName     string\n", "\tName     string\n\tMore Scoops\n", "IceSpec.More"},
 		{"a new pointer", "\tName     string\n", "\tName     string\n\tMore *int\n", "IceSpec.More"},
 		{"a new map", "\tName     string\n", "\tName     string\n\tMore map[string]string\n", "IceSpec.More"},
-		{"a list in a struct of which only its size was copied", "Cone     struct{ Size int }", "Cone     struct{ Sizes []int }", "Cone.Sizes"},
+		{
+			"a list in a struct of which only its size was copied",
+			"Cone     struct{ Size int }", "Cone     struct{ Sizes []int }", "Cone.Sizes",
+		},
 		{"a new struct with a list", "\tName     string\n", "\tName     string\n\tMore struct2\n", "struct2"},
 		{"a new struct without one", "\tName     string\n", "\tName     string\n\tMore struct3\n", ""},
-		{"a list in a struct that is copied by itself", "Prices map[string]int }", "Prices map[string]int; Days []string }", "Embedded.Days"},
+		{
+			"a list in a struct that is copied by itself",
+			"Prices map[string]int }", "Prices map[string]int; Days []string }", "Embedded.Days",
+		},
 		{"a struct with a copy of its own", "\tName     string\n", "\tName     string\n\tMore Other\n", ""},
 	} {
 		types := strings.Replace(iceTypes, test.find, test.replace, 1)

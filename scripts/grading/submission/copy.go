@@ -44,7 +44,8 @@ func (s *Submission) Copy(to string) error {
 		if _, tooMuch := errors.AsType[*limited.TooMuchError](err); tooMuch {
 			return err
 		}
-		if _, wrong := errors.AsType[*FileError](err); wrong || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		if _, wrong := errors.AsType[*FileError](err); wrong ||
+			errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			if source {
 				return err
 			}

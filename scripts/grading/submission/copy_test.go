@@ -20,8 +20,10 @@ import (
 func TestCopyCopiesOnlyRegularFiles(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
-		"-- config/crd/crd.yaml --\nkind: X\n-- internal/a/testdata/b.txt --\nb\n-- .git/config --\nsecret\n-- _old/c.go --\npackage c\n"+
-		"-- tools/go.mod --\nmodule tools\n-- tools/t.go --\npackage tools\n-- big.bin --\n"+strings.Repeat("x", fileLimit+1)+"\n")
+		"-- config/crd/crd.yaml --\nkind: X\n-- internal/a/testdata/b.txt --\nb\n"+
+		"-- .git/config --\nsecret\n-- _old/c.go --\npackage c\n"+
+		"-- tools/go.mod --\nmodule tools\n-- tools/t.go --\npackage tools\n"+
+		"-- big.bin --\n"+strings.Repeat("x", fileLimit+1)+"\n")
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := errors.Join(
 		os.WriteFile(outside, []byte("secret"), 0o600), os.Symlink(outside, filepath.Join(dir, "leads-out.yaml")),

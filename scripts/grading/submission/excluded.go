@@ -39,7 +39,8 @@ func (s *Submission) excluded() (files []report.Diagnostic) {
 			case slices.Contains(withTags, name):
 				file.Message = "this file is left out, because grading sets no build tags: remove its //go:build line"
 			default:
-				file.Message = "this file is left out, because grading builds without cgo: do without it, or add a file with //go:build !cgo"
+				file.Message = "this file is left out, because grading builds without cgo: " +
+					"do without it, or add a file with //go:build !cgo"
 			}
 			files = append(files, file)
 		}

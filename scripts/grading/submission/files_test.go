@@ -24,16 +24,25 @@ var special = map[string]struct {
 	create func(file string) error
 	what   string
 }{
-	"pipe":          {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
-	"link to zero":  {func(file string) error { return os.Symlink("/dev/zero", file) }, "outside of the submission's folder"},
-	"link to stdin": {func(file string) error { return os.Symlink("/dev/stdin", file) }, "outside of the submission's folder"},
+	"pipe": {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
+	"link to zero": {
+		func(file string) error { return os.Symlink("/dev/zero", file) },
+		"outside of the submission's folder",
+	},
+	"link to stdin": {
+		func(file string) error { return os.Symlink("/dev/stdin", file) },
+		"outside of the submission's folder",
+	},
 	"link outside": {
 		func(file string) error { return os.Symlink("../../../../../../etc/passwd", file) },
 		"outside of the submission's folder",
 	},
-	"link to itself": {func(file string) error { return os.Symlink(filepath.Base(file), file) }, "a symbolic link to itself"},
-	"socket":         {listen, "a socket"},
-	"folder":         {func(file string) error { return os.Mkdir(file, 0o700) }, "a folder"},
+	"link to itself": {
+		func(file string) error { return os.Symlink(filepath.Base(file), file) },
+		"a symbolic link to itself",
+	},
+	"socket": {listen, "a socket"},
+	"folder": {func(file string) error { return os.Mkdir(file, 0o700) }, "a folder"},
 	"a sparse 100 MB": {func(file string) error {
 		return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 100<<20))
 	}, "larger than that"},
@@ -73,7 +82,8 @@ func TestReadFile(t *testing.T) {
 			dir := samples.Lay(t, samples.Module+"-- zombie/answers.yaml --\n")
 			replace(t, dir, "zombie/answers.yaml", kind)
 			_, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
-			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != "zombie/answers.yaml" {
+			if wrong, ok := errors.AsType[*FileError](err); !ok ||
+				wrong.What != file.what || wrong.Path != "zombie/answers.yaml" {
 				t.Errorf("want a FileError for %s, got %v", file.what, err)
 			}
 		})
@@ -127,7 +137,8 @@ func TestGenerateSpecialFiles(t *testing.T) {
 			dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+marker+roleFile+rule)
 			replace(t, dir, "config/rbac/role.yaml", kind)
 			got, err := builder(t, dir).Generate(t.Context())
-			if err != nil || !slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
+			if err != nil ||
+				!slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
 				t.Errorf("Generate() = %+v, error = %v, want manifests from the markers and a notice about the file", got, err)
 			}
 		})
@@ -138,11 +149,13 @@ func TestGenerateSpecialFiles(t *testing.T) {
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
-		"-- api/v1/types.go --\npackage v1\n-- api/v1/types_test.go --\npackage v1\n-- test/e2e/e2e_test.go --\npackage e2e\n"+
+		"-- api/v1/types.go --\npackage v1\n-- api/v1/types_test.go --\npackage v1\n"+
+		"-- test/e2e/e2e_test.go --\npackage e2e\n"+
 		"-- tools/only_plan9.go --\npackage tools\n-- tools/tagged.go --\n//go:build tools\n\npackage tools\n"+
 		"-- plugin/go.mod --\nmodule example.com/plugin\n-- plugin/plugin.go --\npackage plugin\n"+
 		"-- api/nested/go.mod --\nmodule example.com/nested\n-- api/nested/deep/types.go --\npackage deep\n"+
-		"-- vendor/example.com/x/x.go --\npackage x\n-- testdata/x.go --\npackage x\n-- _old/x.go --\npackage x\n-- .git/x.go --\npackage x\n")
+		"-- vendor/example.com/x/x.go --\npackage x\n-- testdata/x.go --\npackage x\n"+
+		"-- _old/x.go --\npackage x\n-- .git/x.go --\npackage x\n")
 	if err := os.Symlink("/nowhere", filepath.Join(dir, ".#main.go")); err != nil { // the lock of an editor
 		t.Fatal(err)
 	}
@@ -162,7 +175,10 @@ func TestFolderNameThatIsNotUTF8(t *testing.T) {
 	dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n-- config/default/map.yaml --\n"+configMap)
 	for _, folder := range []string{"", "cmd", "config", "config/default"} {
 		odd := filepath.Join(dir, filepath.FromSlash(folder), "Entw\xfcrfe")
-		if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, "notes.yaml"), []byte(configMap), 0o600)); err != nil {
+		if err := errors.Join(
+			os.Mkdir(odd, 0o700),
+			os.WriteFile(filepath.Join(odd, "notes.yaml"), []byte(configMap), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +223,10 @@ func TestReadFilePaths(t *testing.T) {
 	write := func(name, content string) {
 		t.Helper()
 		file := filepath.Join(above, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(content), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

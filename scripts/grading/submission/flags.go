@@ -92,7 +92,8 @@ func (b *Builder) help(ctx context.Context) (flags []string, err error) {
 	defer cancel()
 	output := limited.NewOutput(outputLimit)
 	p, err := b.Scope.Start(process.Spec{
-		Name: "the operator", Path: b.Program(), Args: append(slices.Clone(b.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
+		Name: "the operator", Path: b.Program(), Args: append(slices.Clone(b.Launch.Command), "-h"),
+		Dir: home, Stdout: output, Stderr: output,
 		// Not in the background, where it might get no time at all. Checks would then report that it has no flags.
 		Env: b.Variables(os.DevNull), Contained: true, Walls: b.Walls(nil, nil),
 	})

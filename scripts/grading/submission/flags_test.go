@@ -26,7 +26,11 @@ func TestFlagsOfAProgram(t *testing.T) {
 			[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 			true,
 		},
-		{"of 2019", `flag.String("metrics-addr", ":8080", "The address."); flag.Parse()`, []string{"--metrics-addr=0"}, false},
+		{
+			"of 2019", `flag.String("metrics-addr", ":8080", "The address."); flag.Parse()`,
+			[]string{"--metrics-addr=0"},
+			false,
+		},
 		{
 			"an old flag in a help text", `flag.String("metrics-bind-address", ":8080", "Once called --metrics-addr.\n` +
 				`  -health-probe-bind-address is gone,\n-webhook-port too"); flag.Parse()`,

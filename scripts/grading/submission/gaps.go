@@ -20,8 +20,10 @@ import (
 // versions.
 func (b *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
-		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
-			b.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
+		notices = append(notices, "it defines no kind: neither do markers above its Go types, "+
+			"nor YAML files in config/crd/bases"+
+			b.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed",
+				DefinitionKind))
 	}
 	for _, definition := range m.Definitions {
 		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
@@ -31,7 +33,8 @@ func (b *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string
 		}
 	}
 	if operator && len(m.ClusterRoles)+len(m.Roles) == 0 {
-		notices = append(notices, "it may do nothing: there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"+
+		notices = append(notices, "it may do nothing: "+
+			"there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"+
 			b.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
 	}
 	if !operator && b.generatorOptions()["crd"]["maxDescLen"] == "0" {

@@ -32,7 +32,8 @@ func TestGaps(t *testing.T) {
 		{"it has nothing", main, true, []string{noKind, noRights}},
 		{"what it has nothing of is not run", main, false, []string{noKind}},
 		{
-			"it is elsewhere", main + "-- artifacts/all.yaml --\nkind: Namespace\n---\n" + samples.Sorbets + "-- deploy/role.yml --\n" + role, true,
+			"it is elsewhere",
+			main + "-- artifacts/all.yaml --\nkind: Namespace\n---\n" + samples.Sorbets + "-- deploy/role.yml --\n" + role, true,
 			[]string{
 				noKind + "; artifacts/all.yaml has a CustomResourceDefinition: copy it into config/crd/bases to have it installed",
 				noRights + "; deploy/role.yml has a role: copy it to config/rbac/role.yaml to have it granted",

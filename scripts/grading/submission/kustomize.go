@@ -97,7 +97,8 @@ func (b *Builder) layOut(dir string) error {
 			plural, _, _ := unstructured.NestedString(object.Object, "spec", "names", "plural")
 			name := group + "_" + plural
 			if strings.ContainsAny(name, `/\`) {
-				return &Problem{Reason: fmt.Sprintf("the markers generate a definition called %q, which is not a valid name: check +groupName", name)}
+				return &Problem{Reason: fmt.Sprintf("the markers generate a definition called %q, "+
+					"which is not a valid name: check +groupName", name)}
 			}
 			file = filepath.Join("crd", "bases", name+".yaml")
 		} else if _, ok := Configurations[object.GetKind()]; ok {
@@ -107,7 +108,8 @@ func (b *Builder) layOut(dir string) error {
 	}
 	for file, content := range files {
 		if err := errors.Join(
-			os.MkdirAll(filepath.Dir(filepath.Join(config, file)), 0o700), os.WriteFile(filepath.Join(config, file), content, 0o600),
+			os.MkdirAll(filepath.Dir(filepath.Join(config, file)), 0o700),
+			os.WriteFile(filepath.Join(config, file), content, 0o600),
 		); err != nil {
 			return fmt.Errorf("laying out the manifests: %w", err)
 		}

@@ -49,7 +49,9 @@ var commandWord = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 // podFields maps the fields of the Pod that a Deployment usually passes to the operator to their values on this
 // machine.
 var podFields = map[string]string{
-	"metadata.namespace": AccountNamespace, "metadata.name": "controller-manager-0", "spec.serviceAccountName": AccountName,
+	"metadata.namespace":      AccountNamespace,
+	"metadata.name":           "controller-manager-0",
+	"spec.serviceAccountName": AccountName,
 }
 
 // deployed reads the Deployment. It returns an empty Launch if the Deployment is missing or can't be read.
@@ -61,7 +63,8 @@ func (s *Submission) deployed() (found Launch) {
 		}
 		for _, object := range objects {
 			deployment := &appsv1.Deployment{}
-			if object.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment) != nil {
+			if object.GetKind() != "Deployment" ||
+				runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment) != nil {
 				continue
 			}
 			if container, err := OperatorOf(&deployment.Spec.Template.Spec); err == nil {
@@ -105,7 +108,8 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	case len(pod.Containers) == 1:
 		i = 0
 	default:
-		return nil, &Problem{Reason: "no container in config/manager is called manager: give this name to the operator's container"}
+		return nil, &Problem{Reason: "no container in config/manager is called manager: " +
+			"give this name to the operator's container"}
 	}
 	return &pod.Containers[i], nil
 }

@@ -110,7 +110,8 @@ func (l *layout) follow(file, named string) error {
 		return &Problem{Reason: fmt.Sprintf("%s names %s, which kustomize would download: "+
 			"a run uses no network, so copy it into the submission", file, named)}
 	case outside:
-		return &Problem{Reason: fmt.Sprintf("%s names %s, which is outside of the submission's folder: copy it into the submission", file, named)}
+		return &Problem{Reason: fmt.Sprintf("%s names %s, which is outside of the submission's folder: "+
+			"copy it into the submission", file, named)}
 	}
 	return nil // kustomize reports the missing file
 }
@@ -125,7 +126,8 @@ func (l *layout) has(name string) bool {
 // objects, too, or hold them as a text.
 var (
 	referring = []string{
-		"resources", "bases", "components", "generators", "transformers", "validators", "crds", "configurations", "patchesstrategicmerge",
+		"resources", "bases", "components", "generators", "transformers", "validators",
+		"crds", "configurations", "patchesstrategicmerge",
 	}
 	holding = []string{"patches", "patchesjson6902", "replacements", "configmapgenerator", "secretgenerator", "openapi"}
 	held    = []string{"path", "paths", "files", "env", "envs"}

@@ -87,7 +87,10 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 			defaults + "resources: [../base]\n-- config/base/kustomization.yml --\nresources: [" + server.URL + "]\n",
 			"config/base/kustomization.yml names " + server.URL + downloads,
 		},
-		{"a patch", defaults + "patches:\n- path: " + server.URL + "\n", "config/default/kustomization.yaml names " + server.URL + downloads},
+		{
+			"a patch", defaults + "patches:\n- path: " + server.URL + "\n",
+			"config/default/kustomization.yaml names " + server.URL + downloads,
+		},
 		{
 			"a file of a ConfigMap", defaults + "configMapGenerator:\n- name: x\n  files: [\"key=" + server.URL + "\"]\n",
 			"config/default/kustomization.yaml names " + server.URL + downloads,
@@ -189,7 +192,8 @@ func TestLayOutLimits(t *testing.T) {
 			}
 		}
 		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
-		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
+		if want := "it can't be deployed: " +
+			(&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
 			t.Errorf("want reason %q, got %q", want, p.Reason)
 		}
 	})
@@ -203,7 +207,8 @@ func TestLayOutLimits(t *testing.T) {
 			}
 		}
 		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
-		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
+		if want := "it can't be deployed: " +
+			(&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
 			t.Errorf("want reason %q, got %q", want, p.Reason)
 		}
 	})

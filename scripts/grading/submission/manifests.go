@@ -92,7 +92,9 @@ func (b *Builder) Generate(ctx context.Context) (*Manifests, error) {
 
 // generate runs generators of controller-gen on the packages of the module, without nested modules. If it fails,
 // message is the first line of its output.
-func (b *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
+func (b *Builder) generate(
+	ctx context.Context, generators ...string,
+) (generated *Manifests, message string, err error) {
 	options := b.generatorOptions()
 	var args []string
 	for _, generator := range generators {
@@ -113,7 +115,13 @@ func (b *Builder) generate(ctx context.Context, generators ...string) (generated
 		return generated, "", err
 	}
 	content := limited.NewOutput(generatedLimit)
-	output, err := b.tool(ctx, tool{path: b.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
+	output, err := b.tool(ctx, tool{
+		path:        b.ControllerGen,
+		args:        args,
+		environment: offline(),
+		timeout:     generateTimeout,
+		stdout:      content,
+	})
 	if err := problem(err, output, "no manifests can be generated from its markers",
 		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
 		return nil, firstLine(output), err
@@ -166,7 +174,8 @@ func (b *Builder) fallback(ctx context.Context, committed *Manifests, message st
 			if !lacksArguments(message) {
 				return nil
 			}
-			generated.Notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
+			generated.Notice("controller-gen fails on the markers of the webhooks, "+
+				"so config/webhook/manifests.yaml was used: %s", message)
 			generated.compare(committed)
 			generated.completeWebhooks()
 			return generated
@@ -220,7 +229,8 @@ func (m *Manifests) compare(committed *Manifests) {
 	if m.rights() == nil {
 		m.ClusterRoles, m.Roles = committed.ClusterRoles, committed.Roles
 	} else if committed.rights() != nil && !slices.Equal(m.rights(), committed.rights()) {
-		m.Notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
+		m.Notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: " +
+			"run `make manifests` (the markers were graded)")
 	}
 	m.APIServices, m.APIServers, m.Delegations = committed.APIServices, committed.APIServers, committed.Delegations
 	m.conversions = committed.conversions
@@ -292,7 +302,9 @@ func (s *Submission) committed() (*Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != DefinitionKind })
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() != DefinitionKind
+	})
 	return m, m.add(append(definitions, roles...))
 }
 

@@ -12,7 +12,8 @@ import (
 
 func TestMarkerNotices(t *testing.T) {
 	t.Parallel()
-	known, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)).knownMarkers(t.Context())
+	known, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)).
+		knownMarkers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,10 @@ func TestMarkerNotices(t *testing.T) {
 			"+ kubebuilder:validation:MaxItems=3",
 			"is not a marker, because there is a space after the plus sign: write `// +kubebuilder:validation:MaxItems=3`",
 		},
-		{"kubebuilder:validation:MaxItems=3", "is not a marker, because it lacks the plus sign: write `// +kubebuilder:validation:MaxItems=3`"},
+		{
+			"kubebuilder:validation:MaxItems=3",
+			"is not a marker, because it lacks the plus sign: write `// +kubebuilder:validation:MaxItems=3`",
+		},
 		{"+optinal", "did you mean `// +optional`?"},
 		{"+requierd", "did you mean `// +required`?"},
 		{"+listtype=set", "did you mean `// +listType=set`?"},
@@ -75,7 +79,8 @@ func TestMarkerNotices(t *testing.T) {
 
 func TestMarkerNoticesHaveFileAndLine(t *testing.T) {
 	t.Parallel()
-	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
 		"\t// flavour is what it tastes of.\n\t// +kubebuilder:validation:MaxItem=3\n\tFlavour []string\n}\n"+
 		"-- api/v1/types_test.go --\npackage v1\n\n// +kubebuilder:validation:MaxItem=3\n")
 	got, err := builder(t, dir).Generate(t.Context())

@@ -87,10 +87,12 @@ func (b *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 		stdout: io.Discard, stderr: &downloads{total: MissingModules(b.Dir), progress: progress},
 	})
 	if errors.Is(err, errTooLong) {
-		return &EnvironmentError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+
-			"to a nearer module proxy, and run it again; what was downloaded is kept", fetchTimeout)}
+		return &EnvironmentError{Reason: fmt.Sprintf("its modules were not downloaded within %s: "+
+			"check the connection, or set GOPROXY to a nearer module proxy, and run it again; "+
+			"what was downloaded is kept", fetchTimeout)}
 	}
-	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
+	return problem(err, output,
+		"its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
 }
 
 // defaultProxy is the default module proxy of the go command. (go.dev/ref/mod#environment-variables)
@@ -106,9 +108,12 @@ func proxyOnly(environment []string) []string {
 			proxies = value // the last one counts
 		}
 	}
-	kept := slices.DeleteFunc(strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' }), func(proxy string) bool {
-		return strings.TrimSpace(proxy) == "direct"
-	})
+	kept := slices.DeleteFunc(
+		strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' }),
+		func(proxy string) bool {
+			return strings.TrimSpace(proxy) == "direct"
+		},
+	)
 	if len(kept) == 0 {
 		kept = []string{defaultProxy}
 	}

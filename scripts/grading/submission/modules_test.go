@@ -126,7 +126,9 @@ func TestFailingDownload(t *testing.T) {
 	answer := func(code int) func(*testing.T) string {
 		return func(t *testing.T) string {
 			t.Helper()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no", code)
+			}))
 			t.Cleanup(server.Close)
 			return server.URL
 		}
@@ -137,8 +139,14 @@ func TestFailingDownload(t *testing.T) {
 		// environment and problem are prefixes of the reason. One of them is empty.
 		environment, problem string
 	}{
-		{"no answer", func(*testing.T) string { return "http://127.0.0.1:1" }, "modules could not be downloaded, because the network", ""},
-		{"no such host", func(*testing.T) string { return "http://proxy.invalid" }, "modules could not be downloaded, because the network", ""},
+		{
+			"no answer", func(*testing.T) string { return "http://127.0.0.1:1" },
+			"modules could not be downloaded, because the network", "",
+		},
+		{
+			"no such host", func(*testing.T) string { return "http://proxy.invalid" },
+			"modules could not be downloaded, because the network", "",
+		},
 		{"it is forbidden", answer(http.StatusForbidden), "modules could not be downloaded, because the network", ""},
 		{"the proxy is broken", answer(http.StatusBadGateway), "modules could not be downloaded, because the network", ""},
 		{"there is no such module", answer(http.StatusNotFound), "", "its modules can't be downloaded"},
@@ -187,7 +195,8 @@ func TestModuleWithAWrongChecksum(t *testing.T) {
 	}
 	// If the module is on this machine, it was verified when it was downloaded, so go.sum must be wrong.
 	t.Setenv("GOMODCACHE", filepath.Dir(filepath.Dir(strings.TrimPrefix(proxy, "file://"))))
-	if problem := problemOf(t, b.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum has another checksum") {
+	if problem := problemOf(t, b.Build(t.Context())); !strings.HasPrefix(problem.Reason,
+		"its go.sum has another checksum") {
 		t.Errorf("Build() problem = %v", problem)
 	}
 }

@@ -18,7 +18,10 @@ type generatorOptions map[string]map[string]string
 // the pinned version refuses.
 var takenOptions = map[string]map[string]*regexp.Regexp{
 	"crd": {
-		"maxDescLen": number, "generateEmbeddedObjectMeta": boolean, "allowDangerousTypes": boolean, "ignoreUnexportedFields": boolean,
+		"maxDescLen":                 number,
+		"generateEmbeddedObjectMeta": boolean,
+		"allowDangerousTypes":        boolean,
+		"ignoreUnexportedFields":     boolean,
 	},
 	"rbac": {"roleName": regexp.MustCompile(`^[a-z0-9][-a-z0-9.:]*$`)},
 }

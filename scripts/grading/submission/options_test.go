@@ -22,7 +22,8 @@ func TestGeneratorOptions(t *testing.T) {
 	for _, test := range []struct{ name, files, crd, rbac string }{
 		{"none", "", "crd", "rbac:roleName=manager-role"},
 		{
-			"kubebuilder's", "-- Makefile --\nmanifests:\n\t$(CONTROLLER_GEN) rbac:roleName=manager-role crd webhook paths=\"./...\"\n",
+			"kubebuilder's",
+			"-- Makefile --\nmanifests:\n\t$(CONTROLLER_GEN) rbac:roleName=manager-role crd webhook paths=\"./...\"\n",
 			"crd", "rbac:roleName=manager-role",
 		},
 		{
@@ -31,7 +32,8 @@ func TestGeneratorOptions(t *testing.T) {
 			"crd:generateEmbeddedObjectMeta=true,maxDescLen=0", "rbac:roleName=icecream-manager",
 		},
 		{
-			"in a variable, quoted", "-- Makefile --\nCRD_OPTIONS ?= \"crd:maxDescLen=0\"\nmanifests:\n\tcontroller-gen $(CRD_OPTIONS)\n",
+			"in a variable, quoted",
+			"-- Makefile --\nCRD_OPTIONS ?= \"crd:maxDescLen=0\"\nmanifests:\n\tcontroller-gen $(CRD_OPTIONS)\n",
 			"crd:maxDescLen=0", "rbac:roleName=manager-role",
 		},
 		{
@@ -56,7 +58,10 @@ func TestGeneratorOptions(t *testing.T) {
 			"in the code", "-- api/v1/types.go --\npackage v1\n\n//go:generate controller-gen crd:maxDescLen=0\n",
 			"crd:maxDescLen=0", "rbac:roleName=manager-role",
 		},
-		{"in the prose of the code", "-- api/v1/types.go --\npackage v1\n\n// Try crd:maxDescLen=0.\n", "crd", "rbac:roleName=manager-role"},
+		{
+			"in the prose of the code", "-- api/v1/types.go --\npackage v1\n\n// Try crd:maxDescLen=0.\n",
+			"crd", "rbac:roleName=manager-role",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +82,8 @@ func TestGeneratorOptions(t *testing.T) {
 func TestGroupNameWithPathTraversal(t *testing.T) {
 	t.Parallel()
 	dir := copySolution(t)
-	edit(t, filepath.Join(dir, "api", "v1", "groupversion_info.go"), "+groupName=demo.lva.io", "+groupName=../../../escaped")
+	edit(t, filepath.Join(dir, "api", "v1", "groupversion_info.go"),
+		"+groupName=demo.lva.io", "+groupName=../../../escaped")
 	b := builder(t, dir)
 	got, err := b.Generate(t.Context())
 	if err != nil {
@@ -86,7 +92,8 @@ func TestGroupNameWithPathTraversal(t *testing.T) {
 	if len(got.Definitions) != 1 || group(got.Definitions[0]) != "../../../escaped" {
 		t.Errorf("the definition must be left for the API server to refuse: %+v", got.Definitions)
 	}
-	if problem := problemOf(t, b.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "check +groupName") {
+	if problem := problemOf(t, b.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason,
+		"check +groupName") {
 		t.Error(problem)
 	}
 }

@@ -86,8 +86,9 @@ func (s *Submission) Notices() []string {
 	if version.Compare("go"+cmp.Or(s.Go, "1.16"), "go1.22") >= 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("its go.mod says go %s: before 1.22 all rounds of a loop share one variable, so that a pointer to it (&item) "+
-		"points to the last item in the end; `go mod tidy -go=1.22` in its folder changes that", cmp.Or(s.Go, "1.16 (it has no go line)"))}
+	return []string{fmt.Sprintf("its go.mod says go %s: before 1.22 all rounds of a loop share one variable, "+
+		"so that a pointer to it (&item) points to the last item in the end; "+
+		"`go mod tidy -go=1.22` in its folder changes that", cmp.Or(s.Go, "1.16 (it has no go line)"))}
 }
 
 // findMain finds the program: kubebuilder v4 has it in cmd/, older ones in the module's root, and old versions of
@@ -126,7 +127,8 @@ func (s *Submission) findMain(named string) (string, error) {
 	if len(mistakes) > 0 {
 		return "", fmt.Errorf("the program can't be read: %s", strings.Join(mistakes, "; "))
 	}
-	text := []string{"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; " +
+	text := []string{"there is no program: package main must be in cmd/ or in the module's root, " +
+		"as kubebuilder lays it out; " +
 		"if it is elsewhere, name its folder, as in `--main ./cmd/manager`"}
 	for _, file := range s.excluded() {
 		text = append(text, fmt.Sprintf("%s: %s", file.File, file.Message))
@@ -140,7 +142,8 @@ func (s *Submission) likeliest(programs []string) string {
 	i := slices.IndexFunc(programs, func(program string) bool {
 		pkg, err := s.imported(path.Clean(program))
 		return err == nil && slices.ContainsFunc(pkg.Imports, func(imported string) bool {
-			return strings.HasPrefix(imported, "sigs.k8s.io/controller-runtime") || strings.HasPrefix(imported, "k8s.io/client-go")
+			return strings.HasPrefix(imported, "sigs.k8s.io/controller-runtime") ||
+				strings.HasPrefix(imported, "k8s.io/client-go")
 		})
 	})
 	return programs[max(i, 0)]

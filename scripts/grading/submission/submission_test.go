@@ -31,7 +31,11 @@ func TestOpen(t *testing.T) {
 			samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- icecream.go --\npackage icecream\n",
 			"./cmd", "",
 		},
-		{"with a library in cmd", samples.Module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + samples.Program, "./", ""},
+		{
+			"with a library in cmd",
+			samples.Module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + samples.Program,
+			"./", "",
+		},
 		{
 			"with a mistake in a function, which the compiler reports",
 			samples.Module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n",
@@ -43,7 +47,11 @@ func TestOpen(t *testing.T) {
 				"-- cmd/main_test.go --\npackage main_test\n-- cmd/x_plan9.go --\npackage nine\n",
 			"./cmd", "",
 		},
-		{"with a mistake in the package clause", samples.Module + "-- cmd/main.go --\nmain\n", "", "the program can't be read: "},
+		{
+			"with a mistake in the package clause",
+			samples.Module + "-- cmd/main.go --\nmain\n",
+			"", "the program can't be read: ",
+		},
 		{
 			"with two packages in one folder",
 			samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/shop.go --\npackage shop\n",
@@ -61,8 +69,16 @@ func TestOpen(t *testing.T) {
 				"if it is elsewhere, name its folder, as in `--main ./cmd/manager`; " +
 				"cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
 		},
-		{"without a go.mod", "-- main.go --\n" + samples.Program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},
-		{"with a go.mod that is none", "-- go.mod --\nmodule x\nrequire (\n", "", "the submission's go.mod can't be read: go.mod:"},
+		{
+			"without a go.mod",
+			"-- main.go --\n" + samples.Program,
+			"", "has no go.mod: name the folder of a Go module of kubebuilder's layout",
+		},
+		{
+			"with a go.mod that is none",
+			"-- go.mod --\nmodule x\nrequire (\n",
+			"", "the submission's go.mod can't be read: go.mod:",
+		},
 		{"with a go.mod without a name", "-- go.mod --\ngo 1.26\n", "", "the submission's go.mod names no module"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,7 +209,8 @@ func TestBuildWithACache(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n\nvar x int = \"\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"),
+		[]byte("package main\n\nvar x int = \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := builder(t, dir)
@@ -217,15 +234,20 @@ const (
 func TestGenerateRoles(t *testing.T) {
 	t.Parallel()
 	main := samples.Module + "-- cmd/main.go --\n" + samples.Program
-	const stale = "config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)"
+	const stale = "config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: " +
+		"run `make manifests` (the markers were graded)"
 	for _, test := range []struct{ name, files, notice, rights string }{
 		{"markers alone", main + marker, "", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
 		{"a role alone", main + roleFile + rule, "", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
 		{"neither", main, "", ""},
-		{"both, and they agree", main + marker + roleFile + rule, "", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
+		{
+			"both, and they agree", main + marker + roleFile + rule,
+			"", "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
+		},
 		{
 			"they agree, grouped otherwise",
-			main + marker + roleFile + strings.Replace(rule, "list, watch", "watch", 1) + strings.Replace(rule, "list, watch", "list", 1),
+			main + marker + roleFile +
+				strings.Replace(rule, "list, watch", "watch", 1) + strings.Replace(rule, "list, watch", "list", 1),
 			"", "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
 		},
 		{
@@ -233,7 +255,8 @@ func TestGenerateRoles(t *testing.T) {
 			stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
 		},
 		{
-			"the role allows more than the markers say", main + marker + roleFile + strings.Replace(rule, "list", "list, delete", 1),
+			"the role allows more than the markers say",
+			main + marker + roleFile + strings.Replace(rule, "list", "list, delete", 1),
 			stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
 		},
 		{
@@ -257,7 +280,8 @@ func TestGenerateRoles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if notices := strings.Join(got.Notices, "\n"); !strings.HasPrefix(notices, test.notice) || (test.notice == "" && notices != "") {
+			if notices := strings.Join(got.Notices, "\n"); !strings.HasPrefix(notices, test.notice) ||
+				(test.notice == "" && notices != "") {
 				t.Errorf("got notices %q, want %q", notices, test.notice)
 			}
 			if rights := strings.Join(got.rights(), ", "); rights != test.rights {
@@ -317,7 +341,8 @@ func TestGenerateDefinitions(t *testing.T) {
 	}
 	t.Run("markers that give nothing", func(t *testing.T) {
 		t.Parallel()
-		got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).Generate(t.Context())
+		got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).
+			Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 || got.Definitions[0].GetName() != "committed" || len(got.Notices) != 0 {
 			t.Errorf("Generate() = %+v, error = %v, want the committed definition", got, err)
 		}
@@ -344,14 +369,16 @@ func TestGenerateDefinitions(t *testing.T) {
 		dir := copySolution(t)
 		const types = "api/v1/icecream_types.go"
 		edit(t, filepath.Join(dir, types), "type IcecreamSpec struct {", "type IcecreamSpec struct {\n"+
-			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
+			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+
+			"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
 		got, err := builder(t, dir).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 {
 			t.Fatalf("Generate() = %+v, error = %v", got, err)
 		}
 		versions, _, _ := unstructured.NestedSlice(got.Definitions[0].Object, "spec", "versions")
 		version := versions[0].(map[string]any)
-		_, read, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "alphabet")
+		_, read, _ := unstructured.NestedMap(version,
+			"schema", "openAPIV3Schema", "properties", "spec", "properties", "alphabet")
 		if _, whole, _ := unstructured.NestedMap(version, "subresources", "status"); !read || !whole {
 			t.Errorf("the definition does not match the types, or is truncated; notices: %q", got.Notices)
 		}

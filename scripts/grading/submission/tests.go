@@ -26,8 +26,14 @@ func (b *Builder) CompileTests(ctx context.Context, folder, program string, edit
 		args = append(args, "-mod=mod")
 		environment = append(environment, "GOSUMDB=off")
 	}
-	output, err := b.tool(ctx, tool{path: "go", args: append(args, inModule(folder)), environment: environment, timeout: buildTimeout})
-	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
+	output, err := b.tool(ctx, tool{
+		path:        "go",
+		args:        append(args, inModule(folder)),
+		environment: environment,
+		timeout:     buildTimeout,
+	})
+	return problem(err, output, "the tests do not compile",
+		fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
 }
 
 // TestEnvironment returns the environment of a test program. The only variable of the user's environment is PATH.
@@ -45,8 +51,16 @@ func TestEnvironment(assets, home string) []string {
 // TestDependencies returns the packages that the tests of a package are compiled from, including the package itself.
 func (b *Builder) TestDependencies(ctx context.Context, folder string) ([]string, error) {
 	packages := limited.NewOutput(outputLimit)
-	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
-	output, err := b.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
+	args := []string{
+		"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder),
+	}
+	output, err := b.tool(ctx, tool{
+		path:        "go",
+		args:        args,
+		environment: offline(),
+		timeout:     buildTimeout,
+		stdout:      packages,
+	})
 	if err := problem(err, output, "the packages that the tests import can't be listed",
 		"listing the packages of the tests took too long"); err != nil {
 		return nil, err

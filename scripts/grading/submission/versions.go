@@ -17,7 +17,9 @@ const conversionPath = "/convert"
 // Converts reports whether a kind of the submission is served in several versions, between which a webhook has to
 // convert.
 func (m *Manifests) Converts() bool {
-	return slices.ContainsFunc(m.AllVersions(), func(d *unstructured.Unstructured) bool { return len(ServedVersions(d)) > 1 })
+	return slices.ContainsFunc(m.AllVersions(), func(d *unstructured.Unstructured) bool {
+		return len(ServedVersions(d)) > 1
+	})
 }
 
 // AllVersions returns the definitions with the versions that are held back.
@@ -78,7 +80,9 @@ func WithoutVersion(definition *unstructured.Unstructured, version string) (*uns
 // versions, the webhook of the submission converts between them, at a Service in the namespace, with a certificate of
 // the authority, in PEM. Settings of the submission for the conversion, in the definition or in a patch in
 // config/crd/patches, are kept. The others are as in kubebuilder's scaffold.
-func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
+func (m *Manifests) Converted(
+	definition *unstructured.Unstructured, namespace string, ca []byte,
+) *unstructured.Unstructured {
 	definition = definition.DeepCopy()
 	spec, ok := definition.Object["spec"].(map[string]any)
 	if !ok || len(ServedVersions(definition)) < 2 {
@@ -117,7 +121,8 @@ func (m *Manifests) readConversions(s *Submission) error {
 		return err
 	}
 	for _, patch := range patches {
-		if _, converts, _ := unstructured.NestedMap(patch.Object, "spec", "conversion"); patch.GetKind() == DefinitionKind && converts {
+		if _, converts, _ := unstructured.NestedMap(patch.Object, "spec", "conversion"); patch.GetKind() == DefinitionKind &&
+			converts {
 			m.conversions = append(m.conversions, patch)
 		}
 	}

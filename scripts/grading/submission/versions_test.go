@@ -19,7 +19,10 @@ func shops(versions ...string) *unstructured.Unstructured {
 	for i, name := range versions {
 		all = append(all, map[string]any{"name": name, "served": true, "storage": i == len(versions)-1})
 	}
-	definition := &unstructured.Unstructured{Object: map[string]any{"kind": DefinitionKind, "spec": map[string]any{"versions": all}}}
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"kind": DefinitionKind,
+		"spec": map[string]any{"versions": all},
+	}}
 	definition.SetName("shops.example.com")
 	return definition
 }
@@ -42,7 +45,13 @@ func TestHoldBack(t *testing.T) {
 		held        bool
 		left, whole []string
 	}{
-		{"the stored one", []string{"v1alpha1", "v1beta1"}, true, []string{"v1alpha1 true"}, []string{"v1alpha1 false", "v1beta1 true"}},
+		{
+			"the stored one",
+			[]string{"v1alpha1", "v1beta1"},
+			true,
+			[]string{"v1alpha1 true"},
+			[]string{"v1alpha1 false", "v1beta1 true"},
+		},
 		{
 			"one of three",
 			[]string{"v1alpha1", "v1beta1", "v1"},

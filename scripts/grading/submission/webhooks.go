@@ -134,7 +134,8 @@ func ServiceOf(webhook map[string]any) (client, service map[string]any) {
 // and adds notices about problems.
 func (m *Manifests) completeWebhooks() {
 	if slices.ContainsFunc(m.Webhooks, isOld) {
-		m.Notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): it was used as if it were v1", admissionGroup)
+		m.Notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): "+
+			"it was used as if it were v1", admissionGroup)
 	}
 	for _, configuration := range m.Webhooks {
 		if isOld(configuration) {
@@ -164,7 +165,10 @@ func modernise(configuration *unstructured.Unstructured) {
 	configuration.SetAPIVersion(admissionGroup + "/v1")
 	for _, webhook := range WebhooksOf(configuration) {
 		for field, value := range map[string]any{
-			"admissionReviewVersions": []any{"v1beta1"}, "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": int64(30),
+			"admissionReviewVersions": []any{"v1beta1"},
+			"failurePolicy":           "Ignore",
+			"matchPolicy":             "Exact",
+			"timeoutSeconds":          int64(30),
 		} {
 			if _, ok := webhook[field]; !ok {
 				webhook[field] = value

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	webhookMarker = "\n// +kubebuilder:webhook:path=/validate-icecream,mutating=false,failurePolicy=fail,sideEffects=None," +
-		"groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=vicecream.kb.io,admissionReviewVersions=v1\n"
+	webhookMarker = "\n// +kubebuilder:webhook:path=/validate-icecream,mutating=false,failurePolicy=fail," +
+		"sideEffects=None,groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1," +
+		"name=vicecream.kb.io,admissionReviewVersions=v1\n"
 	// A marker as before 2020, without sideEffects and admissionReviewVersions.
 	oldMarker = "\n// +kubebuilder:webhook:path=/validate-icecream,mutating=false,failurePolicy=fail," +
 		"groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=vicecream.kb.io\n"
@@ -31,7 +32,8 @@ func TestGenerateWebhooks(t *testing.T) {
 		old   = "config/webhook/manifests.yaml is for a Kubernetes before 1.22 (admissionregistration.k8s.io/v1beta1): " +
 			"it was used as if it were v1"
 		wrong = "controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: "
-		lost  = "the webhook vicecream.kb.io uses the Service webhook-service, which config/webhook/service.yaml does not define: " +
+		lost  = "the webhook vicecream.kb.io uses the Service webhook-service, " +
+			"which config/webhook/service.yaml does not define: " +
 			"the API server will not find it"
 	)
 	for _, test := range []struct {
@@ -42,7 +44,10 @@ func TestGenerateWebhooks(t *testing.T) {
 	}{
 		{"neither", main, nil, "", ""},
 		{"a Service alone", main + samples.Service, nil, "", ""},
-		{"markers alone", main + webhookMarker, nil, "vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443"},
+		{
+			"markers alone", main + webhookMarker, nil,
+			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
+		},
 		{
 			"manifests alone", main + samples.Webhook + samples.Service, nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
@@ -96,7 +101,8 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"a Service of another name", main + samples.Webhook + strings.Replace(samples.Service, "name: webhook", "name: web", 1),
+			"a Service of another name",
+			main + samples.Webhook + strings.Replace(samples.Service, "name: webhook", "name: web", 1),
 			[]string{lost},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "web-service 443:9443",
 		},
@@ -157,13 +163,16 @@ func TestGenerateWebhooks(t *testing.T) {
 
 func TestUnreadableWebhookMarkers(t *testing.T) {
 	t.Parallel()
-	_, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).Generate(t.Context())
+	_, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).
+		Generate(t.Context())
 	if err != nil {
 		t.Errorf("Generate() error = %v, want the committed manifests", err)
 	}
-	_, err = builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker)).Generate(t.Context())
+	_, err = builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker)).
+		Generate(t.Context())
 	problem := problemOf(t, err)
-	if len(problem.Diagnostics) == 0 || !strings.HasPrefix(problem.Diagnostics[0].Message, `missing argument "admissionReviewVersions"`) {
+	if len(problem.Diagnostics) == 0 ||
+		!strings.HasPrefix(problem.Diagnostics[0].Message, `missing argument "admissionReviewVersions"`) {
 		t.Errorf("got diagnostics %+v", problem.Diagnostics)
 	}
 }
@@ -176,7 +185,8 @@ func TestWrongCurrentMarkerIsReported(t *testing.T) {
 		"SideEffects should not be set to `Some`": strings.Replace(webhookMarker, "sideEffects=None", "sideEffects=Some", 1),
 		`unknown argument "verb"`:                 strings.Replace(webhookMarker, "verbs=", "verb=", 1),
 	} {
-		files := samples.Module + "-- cmd/main.go --\n" + samples.Program + wrong + samples.Webhook + samples.Service + crdFile
+		files := samples.Module + "-- cmd/main.go --\n" + samples.Program + wrong +
+			samples.Webhook + samples.Service + crdFile
 		_, err := builder(t, samples.Lay(t, files)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, message) {

@@ -99,7 +99,8 @@ spec:
     control-plane: controller-manager
 `
 	// Prefix is a kustomization that adds a prefix to names.
-	Prefix = "-- config/default/kustomization.yaml --\nnamespace: shop-system\nnamePrefix: shop-\nresources: [../webhook]\n"
+	Prefix = "-- config/default/kustomization.yaml --\n" +
+		"namespace: shop-system\nnamePrefix: shop-\nresources: [../webhook]\n"
 )
 
 // Sorbets is a CustomResourceDefinition, as YAML.
