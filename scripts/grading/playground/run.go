@@ -250,7 +250,8 @@ func (o *Operator) supervise(
 				printBuildError(o.Err, made.File, err)
 				continue
 			}
-			fmt.Fprintf(o.Err, "%s was saved: built in %.1f s, restarting the operator\n", made.File, time.Since(began).Seconds())
+			fmt.Fprintf(o.Err, "%s was saved: built in %.1f s, restarting the operator\n",
+				made.File, time.Since(began).Seconds())
 			return true, nil
 		}
 	}

@@ -37,7 +37,8 @@ func TestInotifyLimitIsExplained(t *testing.T) {
 				`echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestInotifyLimitIsExplained$'`, os.Args[0], limit)
 			c.Env = append(os.Environ(), watchingWithout+"="+limit)
 			output, err := c.CombinedOutput()
-			if err == nil || !strings.Contains(string(output), want) || !strings.Contains(string(output), "sysctl -w fs.inotify.") {
+			if err == nil || !strings.Contains(string(output), want) ||
+				!strings.Contains(string(output), "sysctl -w fs.inotify.") {
 				t.Errorf("error = %v, output:\n%s", err, output)
 			}
 		})
