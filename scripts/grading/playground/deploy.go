@@ -57,7 +57,7 @@ func (t Target) needNode(ctx context.Context, repo *checkout.Checkout) error {
 	case err != nil || status.HasNode():
 		return err
 	case status.NoNode != "":
-		return fmt.Errorf("the playground has no node to run the operator: %s;  "+
+		return fmt.Errorf("the playground has no node to run the operator: %s; "+
 			"or use a kind cluster with CLUSTER=kind", status.NoNode)
 	}
 	return errors.New("the playground has no node to run the operator: `make up` starts it again with one")

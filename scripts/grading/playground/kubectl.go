@@ -23,7 +23,7 @@ export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
 exec "$root/%s" kubectl "$@"
 `
 
-// WriteKubectl writes the script kubectl into BinDir, unless it already exists there.
+// WriteKubectl writes the script kubectl into BinDir, unless the same script exists there.
 func WriteKubectl(repo *checkout.Checkout) error {
 	var paths [3]string
 	for i, pair := range [][2]string{

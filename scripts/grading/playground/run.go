@@ -94,9 +94,9 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// RunShared is Run for a cluster that others use as well. find returns the cluster after the operator was built. The
-// cluster's Services are routed to this machine for as long as the operator runs. Then RunShared removes everything
-// that it has installed there.
+// RunShared is Run for a cluster that others use as well. find returns the cluster, and is called after the operator
+// was built. The cluster's Services are routed to this machine for as long as the operator runs. Then RunShared removes
+// everything that it has installed there.
 func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
 	builder, manifests, err := o.prepare(ctx)
 	if err != nil {

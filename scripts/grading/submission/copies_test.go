@@ -50,7 +50,7 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 		{"a new pointer", "\tName     string\n", "\tName     string\n\tMore *int\n", "IceSpec.More"},
 		{"a new map", "\tName     string\n", "\tName     string\n\tMore map[string]string\n", "IceSpec.More"},
 		{
-			"a list in a struct of which only its size was copied",
+			"a list in a struct without one",
 			"Cone     struct{ Size int }", "Cone     struct{ Sizes []int }", "Cone.Sizes",
 		},
 		{"a new struct with a list", "\tName     string\n", "\tName     string\n\tMore struct2\n", "struct2"},

@@ -42,7 +42,7 @@ func TestFlagsOfAProgram(t *testing.T) {
 			`flag.Parse(); if flag.NArg() > 9 { println("--metrics-addr is no more: take --metrics-bind-address") }`,
 			nil, false,
 		},
-		{"a set of its own that goes on after an error", `
+		{"a FlagSet that continues after an error", `
 			flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 			flags.String("metrics-bind-address", ":8080", "The address.")
 			if err := flags.Parse(os.Args[1:]); err != nil { os.Exit(3) }`, []string{"--metrics-bind-address=0"}, false},

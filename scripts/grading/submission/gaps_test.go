@@ -28,9 +28,9 @@ func TestGaps(t *testing.T) {
 		operator    bool
 		notices     []string
 	}{
-		{"it has all that it needs", main + marker + "-- config/crd/bases/x.yaml --\n" + samples.Sorbets, true, nil},
+		{"it lacks nothing", main + marker + "-- config/crd/bases/x.yaml --\n" + samples.Sorbets, true, nil},
 		{"it has nothing", main, true, []string{noKind, noRights}},
-		{"what it has nothing of is not run", main, false, []string{noKind}},
+		{"it has nothing, and is not run", main, false, []string{noKind}},
 		{
 			"it is elsewhere",
 			main + "-- artifacts/all.yaml --\nkind: Namespace\n---\n" + samples.Sorbets + "-- deploy/role.yml --\n" + role, true,

@@ -64,7 +64,8 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 			"",
 		},
 		{
-			"what kustomize does not read", defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap +
+			"a file that kustomize does not read",
+			defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap +
 				"-- config/e2e/kustomization.yaml --\nresources: [https://example.com/x.yaml]\n",
 			"",
 		},

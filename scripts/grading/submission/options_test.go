@@ -43,7 +43,7 @@ func TestGeneratorOptions(t *testing.T) {
 		},
 		{"in a comment", "-- Makefile --\n# crd:maxDescLen=0\n", "crd", "rbac:roleName=manager-role"},
 		{
-			"with a value that is none", "-- Makefile --\n\tcontroller-gen crd:maxDescLen=many rbac:roleName=$(ROLE)\n",
+			"with an invalid value", "-- Makefile --\n\tcontroller-gen crd:maxDescLen=many rbac:roleName=$(ROLE)\n",
 			"crd", "rbac:roleName=manager-role",
 		},
 		{

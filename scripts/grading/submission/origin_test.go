@@ -57,7 +57,7 @@ var after = func() int { return 1 }()
 		changes        bool
 	}{
 		{"nothing", "open", "open", false},
-		{"what a function does", `println("open")`, "for range 3 {\n\t\tprintln(1)\n\t}", false},
+		{"the body of a function", `println("open")`, "for range 3 {\n\t\tprintln(1)\n\t}", false},
 		{"a function in a function", "closed", "away", false},
 		{"prose in a function", "\tfunc() {", "\t// It is late.\n\tfunc() {", false},
 		{"a marker", "verbs=list", "verbs=get", true},
@@ -65,8 +65,8 @@ var after = func() int { return 1 }()
 		{"a type", "Scoops int", "Scoops *int", true},
 		{"prose at a type", "is large", "is small", true},
 		{"a parameter", "func main() {", "func other(int) {}\n\nfunc main() {", true},
-		{"what a variable is", "return 1", "return 2", true},
-		{"what can't be parsed", `println("open")`, "println(", true},
+		{"the value of a variable", "return 1", "return 2", true},
+		{"a file that can't be parsed", `println("open")`, "println(", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			after := origin(t, map[string]string{"go.mod": module, "main.go": strings.Replace(code, test.old, test.new, 1)})

@@ -75,7 +75,7 @@ func TestOpen(t *testing.T) {
 			"", "has no go.mod: name the folder of a Go module of kubebuilder's layout",
 		},
 		{
-			"with a go.mod that is none",
+			"with an invalid go.mod",
 			"-- go.mod --\nmodule x\nrequire (\n",
 			"", "the submission's go.mod can't be read: go.mod:",
 		},
@@ -269,7 +269,7 @@ func TestGenerateRoles(t *testing.T) {
 			"list demo.lva.io icecreams shop, watch demo.lva.io icecreams shop",
 		},
 		{
-			"YAML that is none", main + marker + roleFile + "}",
+			"invalid YAML", main + marker + roleFile + "}",
 			"config/ holds YAML that can't be read: config/rbac/role.yaml: ",
 			"list demo.lva.io icecreams , watch demo.lva.io icecreams ",
 		},
@@ -316,7 +316,10 @@ func TestGenerateDefinitions(t *testing.T) {
 	const definition = "config/crd/bases/demo.lva.io_icecreams.yaml"
 	const stale = "config/crd/bases is older than the types: run `make manifests` (the types were graded)"
 	for _, test := range []struct{ name, find, replace, notice string }{
-		{"what is committed fits the types", "kind: CustomResourceDefinition", "kind: CustomResourceDefinition", ""},
+		{
+			"the committed definition matches the types",
+			"kind: CustomResourceDefinition", "kind: CustomResourceDefinition", "",
+		},
 		{"it is stale", "soldOut:", "soldout:", stale},
 		{
 			"made by another controller-gen: unknown whether it is stale",

@@ -95,8 +95,8 @@ metadata: {name: shops.example.com, annotations: {cert-manager.io/inject-ca-from
 `
 	main := samples.Module + "-- cmd/main.go --\n" + samples.Program
 	for _, test := range []struct{ name, files, service, path string }{
-		{"as kubebuilder has it", main, DefaultService, "/convert"},
-		{"as a patch says", main + patch, "asked", "/translate"},
+		{"as in kubebuilder's scaffold", main, DefaultService, "/convert"},
+		{"as in a patch", main + patch, "asked", "/translate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

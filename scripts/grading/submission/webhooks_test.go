@@ -67,7 +67,7 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"what an injector would fill in is not stale", main + webhookMarker +
+			"a field that an injector would set is not stale", main + webhookMarker +
 				strings.Replace(samples.Webhook, "  clientConfig:\n", "  clientConfig:\n    caBundle: Cg==\n", 1), nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
@@ -96,7 +96,7 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] shop-webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"a kustomization that is none", main + webhookMarker + samples.Webhook + samples.Service +
+			"an invalid kustomization", main + webhookMarker + samples.Webhook + samples.Service +
 				"-- config/default/kustomization.yaml --\n}", nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
@@ -117,7 +117,7 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:webhook-server 8443:9444 80:<nil>",
 		},
 		{
-			"YAML that is none", main + webhookMarker + "-- config/webhook/manifests.yaml --\n}",
+			"invalid YAML", main + webhookMarker + "-- config/webhook/manifests.yaml --\n}",
 			[]string{"config/ holds YAML that can't be read: config/webhook/manifests.yaml: "},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},

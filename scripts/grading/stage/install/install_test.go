@@ -27,12 +27,12 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 	}
 	const refused, fine = "{type: delicious}", "{type: object}"
 	for _, test := range []struct{ name, generated, committed, notice, problem string }{
-		{"what is generated is fine", fine, refused, "", ""},
+		{"the generated definition is valid", fine, refused, "", ""},
 		{
-			"only what is committed is fine", refused, fine,
+			"only the committed definition is valid", refused, fine,
 			`"delicious": .*; what is committed in config/crd/bases was used instead`, "",
 		},
-		{"neither is fine", refused, "{type: chilled}", "", `"delicious"`},
+		{"neither is valid", refused, "{type: chilled}", "", `"delicious"`},
 		{"nothing is committed", refused, "", "", `"delicious"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (t Target) bindRole(ctx context.Context, client kubernetes.Interface, role 
 		role.Namespace = submission.AccountNamespace
 	}
 	role.Labels = labelled(role.Labels)
-	// An existing namespace stays as it is, whoever owns it. In a shared cluster nothing can be created in it.
+	// An existing namespace stays as it is, even that of another owner. In a shared cluster nothing can be created in it.
 	if err := (Target{NamespaceCreated: t.NamespaceCreated}).namespace(ctx, client, role.Namespace); err != nil {
 		return err
 	}

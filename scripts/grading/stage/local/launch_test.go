@@ -70,9 +70,9 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 		"flag: the kubeconfig true\nhome: the kubeconfig true\n"
 	for _, test := range []struct{ name, file, container, saw string }{
 		{"no Deployment", "README.md", "", nothing},
-		{"YAML that is none", "config/manager/manager.yaml", "      - {", nothing},
+		{"invalid YAML", "config/manager/manager.yaml", "      - {", nothing},
 		{
-			"containers of which none is the operator", "config/manager/manager.yaml",
+			"several containers, none called manager", "config/manager/manager.yaml",
 			"      - {name: a, args: [start]}\n      - {name: b, args: [start]}\n", nothing,
 		},
 		{

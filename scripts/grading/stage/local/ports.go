@@ -97,7 +97,7 @@ func claimPort(ctx context.Context, port int, patience time.Duration, onWait fun
 		case <-deadline:
 			c.Close()
 			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
-				"is used by another program on this machine: stop it (`ss -ltnp` shows it),  "+
+				"is used by another program on this machine: stop it (`ss -ltnp` shows it), "+
 				"or let the operator's main read its port from a flag %s", port, submission.WebhookPortFlag)}
 		}
 	}

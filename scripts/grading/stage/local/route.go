@@ -128,7 +128,7 @@ func (n *nodeRouter) Close() error {
 	return errors.Join(append(problems, n.egressRouter.Close())...)
 }
 
-// closeTimeout is how long the API server may take to remove endpoints.
+// closeTimeout is how long the API server may take to remove or update endpoints.
 const closeTimeout = 5 * time.Second
 
 // ByAddress returns the Route of a shared cluster that reaches this machine at an IP address: the Services select no

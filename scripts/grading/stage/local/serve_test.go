@@ -229,8 +229,8 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 			"the same again, without a gap", samples.Webhook + mutating,
 			"validating vicecream.kb.io, mutating micecream.kb.io, of-a-student",
 		},
-		{"one that has no mutating ones", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
-		{"one without webhooks", "", "of-a-student"},
+		{"a submission without mutating webhooks", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
+		{"a submission without webhooks", "", "of-a-student"},
 	} {
 		f.install(operatorWith(anyPort, test.files))
 		if got := names(); got != test.want {
@@ -261,7 +261,7 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"webhooks that are no list",
+			"webhooks that are not a list",
 			samples.Webhook[:strings.Index(samples.Webhook, "webhooks:\n")] + "webhooks: none\n" + samples.Service,
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},

@@ -222,7 +222,7 @@ func (s *server) awaitLeft() {
 	}
 	select {
 	case <-s.last.Done():
-		<-s.last.left // takes at most closeTimeout
+		<-s.last.left // each of its updates takes at most closeTimeout
 	default:
 	}
 }

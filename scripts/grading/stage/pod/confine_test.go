@@ -142,13 +142,13 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"verbs=get, or remove the rule", "",
 		},
 		{
-			"what its markers say, again",
+			"a second role with the rules of its markers",
 			adding(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
 				bind("ClusterRole", "mallory", operator)), "", "",
 		},
 		{"a role for people", adding(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
 		{
-			"rules of others",
+			"a role that aggregates rules",
 			adding(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)),
 			"aggregates the rules of other roles", "",
 		},
@@ -231,7 +231,7 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			`MutatingAdmissionPolicy mallory, which mutates objects of the API group "" (pods)`, "",
 		},
 		{
-			"a policy about all that is the core's",
+			"a policy about the whole core group",
 			adding("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"),
 			`of the API group "" (*/*)`, "",

@@ -163,7 +163,7 @@ func TestUndeployableSubmissions(t *testing.T) {
 	for name, test := range map[string]struct{ rendered, want string }{
 		"nothing":        {"", "config/default contains 0 Deployments"},
 		"two":            {deployment("a", "manager") + deployment("b", "manager"), "config/default contains 2 Deployments"},
-		"which is it":    {deployment("a", "cook", "waiter"), "no container in config/manager is called manager"},
+		"no manager":     {deployment("a", "cook", "waiter"), "no container in config/manager is called manager"},
 		"no Deployment":  {"---\nkind: Deployment\nspec: cone\n", "the Deployment  can't be read"},
 		"a sidecar":      {deployment("a", "proxy", "manager"), ""},
 		"another's name": {deployment("a", "cook"), ""},

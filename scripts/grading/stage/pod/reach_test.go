@@ -84,7 +84,7 @@ provisioner: example.com/none
 			"the account of others",
 			strings.ReplaceAll(strings.Replace(manager, "name: reach-system", "name: reach-too", 1),
 				"namespace: reach-system", "namespace: kube-system"),
-			"does not bring it",
+			"does not contain it",
 		},
 		{
 			"no account", strings.Replace(manager, "serviceAccountName: manager", "serviceAccountName: nobody", 1),
