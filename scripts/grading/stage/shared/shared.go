@@ -40,7 +40,7 @@ type Cluster struct {
 	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an
 	// aggregated API server in its name.
 	FrontProxy FrontProxy
-	// Pods is the place where the operator runs as a Pod. Default: it runs on this machine.
+	// Pods are the options of an operator that runs as a Pod. Default: it runs as a process of this machine.
 	Pods *pod.Options
 	// Holder names this run to others who wait for the cluster. Default: user and machine.
 	Holder string
