@@ -53,8 +53,9 @@ func graceful() types.Feature {
 				stopped <- ended{failure, err, time.Now()}
 			}()
 			var ready []readiness
+			var closed time.Time
 			if v.kept.delayed && direct.events != nil {
-				ready = v.servesOn(began, direct)
+				ready, closed = v.servesOn(began, direct)
 			}
 			end := <-stopped
 			v.OK(v.t, "stopping the server", end.err)
@@ -77,7 +78,7 @@ func graceful() types.Feature {
 			if end.failure != "" {
 				v.Fail(v.t, "after SIGTERM the server ends with exit code 0", end.failure)
 			}
-			v.failsReadiness(ready, end.at)
+			v.failsReadiness(ready, closed)
 		}))).
 		Assess("and the farm stays empty", check.Assess(step(func(v visit) {
 			v.start()
@@ -146,9 +147,9 @@ func (v visit) directWatch() watch {
 	return w
 }
 
-// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before the
-// delay continues. It returns the answers of /readyz in that time.
-func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
+// servesOn fails the check unless the server serves all requests during its delay, and does not end a watch that began
+// before. It returns the answers of /readyz, and a time at which the server accepted no more requests.
+func (v visit) servesOn(began time.Time, w watch) (ready []readiness, closed time.Time) {
 	v.t.Helper()
 	p, _ := v.proxy()
 	// SIGTERM comes after began, so the delay is not over before began+shutdownDelay.
@@ -186,16 +187,26 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 		ready = append(ready, readiness{asked, readyz})
 		v.Pause(v.ctx, v.t, lookAgain)
 	}
-	return ready
+	// The exit of the process is seen later than that of its listener.
+	for time.Since(began) < endPatience+shutdownDelay {
+		asked := time.Now()
+		readyz := p.send(v.ctx, http.MethodGet, "/readyz", nil, admin...)
+		if readyz.err != nil {
+			break
+		}
+		ready = append(ready, readiness{asked, readyz})
+		v.Pause(v.ctx, v.t, lookAgain)
+	}
+	return ready, time.Now()
 }
 
 // failsReadiness fails the check if /readyz did not fail after SIGTERM. SIGTERM came at least shutdownDelay before the
-// end of the server.
-func (v visit) failsReadiness(ready []readiness, end time.Time) {
+// server accepted no more requests.
+func (v visit) failsReadiness(ready []readiness, closed time.Time) {
 	v.t.Helper()
 	var late []readiness
 	for _, r := range ready {
-		if r.asked.After(end.Add(-shutdownDelay / 2)) {
+		if r.asked.After(closed.Add(-shutdownDelay / 2)) {
 			late = append(late, r)
 		}
 	}
