@@ -16,79 +16,79 @@ type fault struct {
 	// directive such as `//line go: creating work dir` can give it any beginning. Its end is always the compiler's own, so
 	// expressions for all other faults end in $.
 	loading bool
-	// happened and todo are the halves of a sentence, with the message of the go command between them.
-	happened, todo string
+	// problem and remedy are the halves of a sentence, with the message of the go command between them.
+	problem, remedy string
 }
 
 // faults are tried in this order.
 var faults = []fault{
 	{
-		line:     regexp.MustCompile(`(no space left on device|disk quota exceeded|file too large)$`),
-		happened: "the disk is full",
-		todo:     "free some space, or set TMPDIR and GOCACHE to folders on another disk",
+		line:    regexp.MustCompile(`(no space left on device|disk quota exceeded|file too large)$`),
+		problem: "the disk is full",
+		remedy:  "free some space, or set TMPDIR and GOCACHE to folders on another disk",
 	},
 	{
-		line:     regexp.MustCompile(`(input/output error|read-only file system|stale (NFS )?file handle)$`),
-		happened: "the disk can't be read or written",
-		todo:     "look at `dmesg`, or set TMPDIR and GOCACHE to folders on another disk",
+		line:    regexp.MustCompile(`(input/output error|read-only file system|stale (NFS )?file handle)$`),
+		problem: "the disk can't be read or written",
+		remedy:  "look at `dmesg`, or set TMPDIR and GOCACHE to folders on another disk",
 	},
 	{
 		line: regexp.MustCompile(`(^|: )signal: killed$|(: cannot allocate memory|errno=12\))$|` +
 			`^(fatal error|runtime): .*(out of memory|page summary memory)$`),
-		happened: "a program of Go was killed or had no memory left",
-		todo:     "close other programs, or give this machine or container more memory",
+		problem: "a program of Go was killed or had no memory left",
+		remedy:  "close other programs, or give this machine or container more memory",
 	},
 	{
-		line:     regexp.MustCompile(`(: resource temporarily unavailable|errno=11\)|: too many open files)$`),
-		happened: "the system allows no more processes or open files",
-		todo:     "end other programs, or raise the limits (`ulimit -u`, `ulimit -n`)",
+		line:    regexp.MustCompile(`(: resource temporarily unavailable|errno=11\)|: too many open files)$`),
+		problem: "the system allows no more processes or open files",
+		remedy:  "end other programs, or raise the limits (`ulimit -u`, `ulimit -n`)",
 	},
 	{
-		line:     regexp.MustCompile(`: exec format error$`),
-		happened: "the installation of Go is damaged",
-		todo:     "install Go again, from go.dev/dl or your system's packages",
+		line:    regexp.MustCompile(`: exec format error$`),
+		problem: "the installation of Go is damaged",
+		remedy:  "install Go again, from go.dev/dl or your system's packages",
 	},
 	{
 		line: regexp.MustCompile(`(^|: )(build cache is (required|disabled)|` +
 			`failed to initialize build cache|module cache not found|` +
 			`could not create module cache|(GOPATH|GOMODCACHE) entry is relative)|` +
 			`(go-build\S*|pkg/mod/\S*|cache/download/\S*|cache/lock): permission denied$`),
-		loading:  true,
-		happened: "Go can't use the folders of its caches",
-		todo:     "set HOME, or GOCACHE and GOMODCACHE, to folders that you can write to",
+		loading: true,
+		problem: "Go can't use the folders of its caches",
+		remedy:  "set HOME, or GOCACHE and GOMODCACHE, to folders that you can write to",
 	},
 	{
-		line:     regexp.MustCompile(`(^|: )creating work dir: `),
-		loading:  true,
-		happened: "Go can't make its temporary files",
-		todo:     "set TMPDIR to a folder that you can write to",
+		line:    regexp.MustCompile(`(^|: )creating work dir: `),
+		loading: true,
+		problem: "Go can't make its temporary files",
+		remedy:  "set TMPDIR to a folder that you can write to",
 	},
 	{
 		line: regexp.MustCompile(`(^|: )(parsing \$GOFLAGS|unsupported GOOS/GOARCH|` +
 			`unknown GOEXPERIMENT|unknown environment setting|` +
 			`invalid GOTOOLCHAIN|invalid proxy URL|invalid GOSUMDB|missing GOSUMDB|malformed GOMEMLIMIT)`),
-		loading:  true,
-		happened: "Go is set up wrong",
-		todo:     "correct the variable in your environment, or in the file that `go env GOENV` names",
+		loading: true,
+		problem: "Go is set up wrong",
+		remedy:  "correct the variable in your environment, or in the file that `go env GOENV` names",
 	},
 	{
 		line: regexp.MustCompile(`(^|: )(cannot find GOROOT directory|no such tool "|` +
 			`package (bytes|context|errors|fmt|io|os|runtime|strconv|strings|sync|time|unicode/utf8) is not in std)`),
-		loading:  true,
-		happened: "the installation of Go is damaged",
-		todo:     "install Go again, from go.dev/dl or your system's packages",
+		loading: true,
+		problem: "the installation of Go is damaged",
+		remedy:  "install Go again, from go.dev/dl or your system's packages",
 	},
 	{
-		line:     regexp.MustCompile(`"(git|hg|svn|bzr|fossil)": executable file not found`),
-		loading:  true,
-		happened: "a module has to be downloaded from its repository",
-		todo:     "install the program that is missing, or set GOPROXY to a module proxy that has the module",
+		line:    regexp.MustCompile(`"(git|hg|svn|bzr|fossil)": executable file not found`),
+		loading: true,
+		problem: "a module has to be downloaded from its repository",
+		remedy:  "install the program that is missing, or set GOPROXY to a module proxy that has the module",
 	},
 	{
-		line:     regexp.MustCompile(`verifying \S+: checksum mismatch$`),
-		loading:  true,
-		happened: "a module is not the one that go.sum names",
-		todo:     "if you edited go.sum, restore it; otherwise the module proxy changed the module: try another GOPROXY",
+		line:    regexp.MustCompile(`verifying \S+: checksum mismatch$`),
+		loading: true,
+		problem: "a module is not the one that go.sum names",
+		remedy:  "if you edited go.sum, restore it; otherwise the module proxy changed the module: try another GOPROXY",
 	},
 	{
 		// A proxy that answers 404 or 410 works: there is no such module.
@@ -96,9 +96,9 @@ var faults = []fault{
 			`reading https?://\S+: (40[1378]|429|5\d\d)\b|: dial tcp|` +
 			`proxyconnect tcp: |Could not resolve (host|proxy)|unable to access 'https?://|ssh: connect to host |` +
 			`[Tt]imed out|(TLS handshake|i/o) timeout`),
-		loading:  true,
-		happened: "modules could not be downloaded, because the network or the module proxy failed",
-		todo:     "check the connection, or set GOPROXY to a module proxy that answers",
+		loading: true,
+		problem: "modules could not be downloaded, because the network or the module proxy failed",
+		remedy:  "check the connection, or set GOPROXY to a module proxy that answers",
 	},
 }
 
@@ -127,7 +127,7 @@ func MachineFault(output string) (reason string, is bool) {
 				}
 			}
 			if fault.line.MatchString(line) {
-				return fault.happened + " (" + detail(line) + "): " + fault.todo, true
+				return fault.problem + " (" + detail(line) + "): " + fault.remedy, true
 			}
 		}
 	}
