@@ -15,21 +15,14 @@ import (
 	"slices"
 	"strings"
 
-	markdownast "github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/text"
-
 	"lva.io/operators/scripts/authoring/skeleton"
-	"lva.io/operators/scripts/checkout/manifest"
 )
 
 // show returns the lines of a file, given by its path from the root, that a page shows: the whole file or a named part.
 func show(root, name, part string) ([]string, error) {
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return nil, fmt.Errorf("%s is not a path from the root of the repository", name)
-	}
-	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	content, err := read(root, name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no file %s to show: %w", name, errors.Unwrap(err))
+		return nil, err
 	}
 	source, err := skeleton.Parse(name, content)
 	if err != nil {
@@ -53,47 +46,16 @@ func show(root, name, part string) ([]string, error) {
 	return tidied(source.SolutionLines(from, to)), nil
 }
 
-// diagramOf returns the lines of a page's first Mermaid diagram, or of the first one below a heading, which is given by
-// its anchor.
-func diagramOf(root, page, section string) ([]string, error) {
-	if !filepath.IsLocal(filepath.FromSlash(page)) {
-		return nil, fmt.Errorf("%s is not a path from the root of the repository", page)
+// read returns the content of a file, given by its path from the root, that a page shows.
+func read(root, name string) ([]byte, error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return nil, fmt.Errorf("%s is not a path from the root of the repository", name)
 	}
-	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
-		return nil, fmt.Errorf("there is no page %s with a diagram: %w", page, errors.Unwrap(err))
+		return nil, fmt.Errorf("there is no file %s to show: %w", name, errors.Unwrap(err))
 	}
-	anchors := manifest.Anchors(content)
-	if section != "" && !slices.Contains(anchors, section) {
-		return nil, fmt.Errorf("%s has no heading #%s%s", page, section, others(anchors))
-	}
-	var lines []string
-	heading := -1
-	// The walk's only source of errors is the function given to it, which returns none.
-	_ = markdownast.Walk(markdown.Parse(text.NewReader(content)), func(
-		node markdownast.Node, entering bool,
-	) (markdownast.WalkStatus, error) {
-		if !entering {
-			return markdownast.WalkContinue, nil
-		}
-		switch n := node.(type) {
-		case *markdownast.Heading:
-			heading++
-		case *markdownast.FencedCodeBlock:
-			if string(n.Language(content)) == "mermaid" && (section == "" || heading >= 0 && anchors[heading] == section) {
-				for i := range n.Lines().Len() {
-					line := n.Lines().At(i)
-					lines = append(lines, strings.TrimRight(string(line.Value(content)), "\n"))
-				}
-				return markdownast.WalkStop, nil
-			}
-		}
-		return markdownast.WalkContinue, nil
-	})
-	if lines == nil {
-		return nil, fmt.Errorf("there is no diagram in %s", strings.TrimSuffix(page+"#"+section, "#"))
-	}
-	return lines, nil
+	return content, nil
 }
 
 func regionNames(source *skeleton.Source) []string {

@@ -317,7 +317,7 @@ func TestCodeMarkerErrors(t *testing.T) {
 		},
 		{
 			"a diagram of a page that does not exist", "<!-- diagram: docs/cream.md -->\n<!-- /diagram -->\n",
-			"docs/page.md:1: there is no page docs/cream.md with a diagram: no such file or directory",
+			"docs/page.md:1: there is no file docs/cream.md to show: no such file or directory",
 		},
 		{
 			"a diagram that is closed as a table", "<!-- diagram: wings -->\n<!-- /table -->\n",

@@ -13,7 +13,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,7 +39,7 @@ type layout struct {
 	read map[string][]goPackage // by the folder that has the packages
 }
 
-func newHouse(root string) *layout { return &layout{root: root, read: map[string][]goPackage{}} }
+func newLayout(root string) *layout { return &layout{root: root, read: map[string][]goPackage{}} }
 
 // goPackage is a folder with Go files.
 type goPackage struct {
@@ -152,7 +151,7 @@ func wingOf(folder string) string {
 // Undocumented lists the folders of scripts and clusters whose package has no comment in any of its files.
 func Undocumented(root string) ([]string, error) {
 	var folders []string
-	h := newHouse(root)
+	h := newLayout(root)
 	for _, top := range []string{scripts, clusters} {
 		packages, err := h.packages(top)
 		if err != nil {
@@ -193,8 +192,8 @@ func linesOf(packages []goPackage) (sum goLines) {
 	return sum
 }
 
-// houseTables are the tables about the layout of the repository, by name.
-var houseTables = map[string]func(l *layout, page string) (*table, error){
+// layoutTables are the tables about the layout of the repository, by name.
+var layoutTables = map[string]func(l *layout, page string) (*table, error){
 	"wings":    wingTable,
 	"packages": packageTable,
 	"sizes":    sizeTable,
@@ -316,28 +315,6 @@ func hundreds(lines int) string {
 
 // inCell returns a sentence of a comment as Markdown. VitePress takes < for a tag.
 func inCell(sentence string) string { return strings.ReplaceAll(sentence, "<", "&lt;") }
-
-// diagrams are the diagrams that a page can have, by name. Each returns the lines of a Mermaid diagram.
-var diagrams = map[string]func(l *layout) ([]string, error){
-	"wings": wingDiagram,
-}
-
-// makeDiagram returns the lines of a diagram for a page.
-func makeDiagram(l *layout, name, section string) ([]string, error) {
-	if path.Ext(name) == ".md" {
-		lines, err := diagramOf(l.root, name, section)
-		return block("mermaid", lines), err
-	}
-	draw, known := diagrams[name]
-	if !known {
-		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))
-	}
-	lines, err := draw(l)
-	if err != nil {
-		return nil, err
-	}
-	return block("mermaid", lines), nil
-}
 
 // wingDiagram draws which wing imports which. It leaves out an import that another imported wing implies. It never
 // leaves out an import against the order.

@@ -32,7 +32,7 @@ func TestDiagramShowsImportsAgainstOrder(t *testing.T) {
 	t.Parallel()
 	root, _ := unpacked(t, "testdata/house.txtar")
 	write(t, root, "scripts/services/freezer/b.go", "package freezer\n\nimport _ \"lva.io/operators/scripts/cmd/lab\"\n")
-	lines, err := wingDiagram(newHouse(root))
+	lines, err := wingDiagram(newLayout(root))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func Refresh(root, page string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
 	}
-	repository := newHouse(root)
+	repository := newLayout(root)
 	var out []string
 	var problems []error
 	problem := func(line int, format string, args ...any) {

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// tables are the tables that a page can have, by name, besides houseTables.
+// tables are the tables that a page can have, by name, besides layoutTables.
 var tables = map[string]func(root, page string, list *manifest.Manifest) (*table, error){
 	"checks":              checksOf,
 	"conformance":         conformanceFigures,
@@ -34,7 +34,7 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
 func makeTable(l *layout, page, name string) ([]string, error) {
-	if build, known := houseTables[name]; known {
+	if build, known := layoutTables[name]; known {
 		table, err := build(l, page)
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func makeTable(l *layout, page, name string) ([]string, error) {
 	}
 	build, known := tables[name]
 	if !known {
-		return nil, unknown("table", name, slices.AppendSeq(slices.Collect(maps.Keys(tables)), maps.Keys(houseTables)))
+		return nil, unknown("table", name, slices.AppendSeq(slices.Collect(maps.Keys(tables)), maps.Keys(layoutTables)))
 	}
 	list, err := manifest.Load(l.root)
 	if err != nil {
