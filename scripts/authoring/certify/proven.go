@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -153,15 +152,16 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 
-// codeOf returns a digest of the files of a folder that a grade can depend on. It leaves out the lists of mutants and
-// the unit tests of an operator, since no part of a grader reads them in a submission.
+// codeOf returns a digest of the files of a folder that a grade can depend on. It leaves out the lists of mutants, since
+// no part of a grader reads them in a submission. Unit tests count: their regions decide which steps of a skeleton have
+// not begun.
 func codeOf(dir string) (string, error) {
 	files, err := dirhash.DirFiles(dir, "")
 	if err != nil {
 		return "", err
 	}
 	files = slices.DeleteFunc(files, func(name string) bool {
-		return name == mutant.File || name == mutate.SurvivorsFile || strings.HasSuffix(name, "_test.go")
+		return name == mutant.File || name == mutate.SurvivorsFile
 	})
 	return dirhash.Hash1(files, func(name string) (io.ReadCloser, error) {
 		content, err := os.ReadFile(filepath.Join(dir, name))

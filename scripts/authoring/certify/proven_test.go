@@ -82,7 +82,7 @@ func TestProvenSubmissions(t *testing.T) {
 		{"a comment", func() {
 			write(filepath.Join(dir, "main.go"), "// Command other does nothing.\npackage other")
 		}, one, true},
-		{"a unit test", func() { write(filepath.Join(dir, "main_test.go"), "package other") }, one, true},
+		{"a unit test", func() { write(filepath.Join(dir, "main_test.go"), "package other") }, one, false},
 		{"another mutant", func() { write(filepath.Join(dir, "mutants.yaml"), "mutants: []") }, one, true},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"another harness", func() { by.harness = "two" }, one, false},
