@@ -62,8 +62,8 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		if path.Ext(name) == ".go" && !isTestdata(name) && !isGeneratedGo(content) &&
-			!bytes.HasPrefix(content, []byte(license)) {
+		if path.Ext(name) == ".go" && !isTestdata(name) && !bytes.HasPrefix(content, []byte(license)) &&
+			!isGeneratedGo(content) {
 			findings = append(findings, Finding{Location: name, Message: "does not begin with the two SPDX lines"})
 		}
 		if lines := bytes.Count(content, []byte("\n")); lines > longest && hasShortFiles(name) && !isGeneratedGo(content) {
@@ -110,7 +110,7 @@ func fixLicenses(ctx context.Context, r *Repository) ([]string, error) {
 		if err != nil {
 			return changed, err
 		}
-		if isGeneratedGo(content) || bytes.HasPrefix(content, []byte(license)) {
+		if bytes.HasPrefix(content, []byte(license)) || isGeneratedGo(content) {
 			continue
 		}
 		if err := r.replace(name, append([]byte(license+"\n"), content...)); err != nil {
