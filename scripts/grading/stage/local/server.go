@@ -42,17 +42,12 @@ type server struct {
 	etcd   *process.Process // nil: it needs none
 	made   []*unstructured.Unstructured
 
+	last stage.Instance // nil: none was started
+	left chan struct{}  // closed when the endpoint is no longer updated for the last instance
+
 	mutex     sync.Mutex // of the endpoints
-	last      followed
 	ending    bool
 	replacing bool // the instance that ends is replaced by another
-}
-
-// followed is an instance whose readiness is copied to the endpoint.
-type followed struct {
-	stage.Instance
-	// left is closed when the endpoint is no longer updated for this instance.
-	left chan struct{}
 }
 
 // prepareServer is Prepare for an aggregated API server. Close removes its registrations.
@@ -217,23 +212,24 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 // awaitLeft waits until the API server knows that the last instance has ended, if it has. Otherwise the API could
 // become Available with the next instance, and unavailable again for a moment when this late update arrives.
 func (s *server) awaitLeft() {
-	if s.last.Instance == nil {
+	if s.last == nil {
 		return
 	}
 	select {
 	case <-s.last.Done():
-		<-s.last.left // each of its updates takes at most closeTimeout
+		<-s.left // each of its updates takes at most closeTimeout
 	default:
 	}
 }
 
 // beginFollow follows an instance in the background.
 func (s *server) beginFollow(started stage.Instance, settled func()) {
-	s.last = followed{started, make(chan struct{})}
-	go func(left chan struct{}) {
+	left := make(chan struct{})
+	s.last, s.left = started, left
+	go func() {
 		defer close(left)
 		s.follow(started, settled)
-	}(s.last.left)
+	}()
 }
 
 // Replace stops an instance, and starts the program as it was built last. The endpoint stays ready in the meantime, so
