@@ -39,7 +39,7 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 
 # What make itself says of a mistyped target does not say where the right ones are.
 .DEFAULT:
-	@echo "make: there is no target $@: \`make help\` lists those that there are" >&2; exit 2
+	@echo "make: there is no target $@: \`make help\` lists all targets" >&2; exit 2
 
 .PHONY: help
 help: ## Show this list

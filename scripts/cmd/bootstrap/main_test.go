@@ -179,11 +179,11 @@ func TestMakePassesFlagsOn(t *testing.T) {
 		{"none", dir, "lab-10", "lab grade 10\n"},
 		{
 			"a lab without a number", dir, "lab-",
-			"make: there is no target lab-: `make help` lists those that there are\n",
+			"make: there is no target lab-: `make help` lists all targets\n",
 		},
 		{
 			"a command in the lab's folder", inLab, "hint-",
-			"make: there is no target hint-: `make help` lists those that there are\n",
+			"make: there is no target hint-: `make help` lists all targets\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
