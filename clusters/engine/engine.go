@@ -292,7 +292,7 @@ func Stop(ctx context.Context, root string) error {
 		if ping(ctx) {
 			return cleanUp(ctx, root) // ours is gone, and another one runs
 		}
-		// The engine was killed. What it held still exists, and only an engine can release it.
+		// The engine was killed. Its mounts and processes still exist, and only an engine can release them.
 		if _, err := start(ctx, root, func(string) {}); err != nil {
 			return err
 		}

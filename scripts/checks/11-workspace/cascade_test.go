@@ -128,7 +128,7 @@ func foreground() e2etypes.Feature {
 			"its instance ends before it goes"
 		v.disappearsWhile(unpaused, longPatience, paused, func() { v.collect(paused) })
 		v.delete(other)
-		v.disappears("wenge goes when it is deleted", longPatience, other)
+		v.disappears("wenge disappears when it is deleted", longPatience, other)
 
 		lost := v.unanswered("wisteria")
 		v.cascade(lost, metav1.DeletePropagationForeground)

@@ -79,7 +79,7 @@ func ownWork(repo *checkout.Checkout, lab *manifest.Lab) *choice {
 // standing returns a student's progress in a lab, according to the reports.
 func (c *choice) standing() (row []string, err error) {
 	lab := c.Lab
-	score, deadline, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
+	score, graded, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
 	last, err := c.lastIfThere(verdictDir, report.JSONFile)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *choice) standing() (row []string, err error) {
 		case last.MaxScore < lab.FullScore():
 			score += " (a part)"
 		}
-		deadline = last.Started.Local().Format("2 Jan 15:04")
+		graded = last.Started.Local().Format("2 Jan 15:04")
 		next = fmt.Sprintf("make lab-%d", lab.Number)
 		if last.FullMarks() && last.MaxScore == lab.FullScore() {
 			next = "done"
@@ -105,7 +105,7 @@ func (c *choice) standing() (row []string, err error) {
 	if best != nil && (last == nil || best.Score > last.Score) {
 		score += fmt.Sprintf(", best %d", best.Score)
 	}
-	return []string{lab.Name, lab.Title, score, deadline, next}, nil
+	return []string{lab.Name, lab.Title, score, graded, next}, nil
 }
 
 // milestones returns a row for each part of a lab that is built in parts, with the points of the part in the last run.
