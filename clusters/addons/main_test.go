@@ -215,7 +215,6 @@ func (s *scene) define(t *testing.T, plural, kind, group, version string) *unstr
 				"versions": []any{map[string]any{
 					"name": version, "served": true, "storage": true,
 					"schema": map[string]any{
-
 						"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 					},
 				}},

@@ -155,12 +155,18 @@ func limits() types.Feature {
 			}{
 				{"create", http.MethodPost, llamas(ns), "application/json", newLlama("overfed", 100, 1.5)},
 				{"update", http.MethodPut, llama(ns, "fed"), "application/json", newLlama("fed", 1, 1)},
-				{"patch", http.MethodPatch, llama(ns, "fed"), string(apitypes.MergePatchType),
-					map[string]any{"spec": map[string]any{"weight": 1}}},
-				{"delete", http.MethodDelete, llama(ns, "fed"), "application/json",
-					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
-				{"deletecollection", http.MethodDelete, llamas(ns), "application/json",
-					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{
+					"patch", http.MethodPatch, llama(ns, "fed"), string(apitypes.MergePatchType),
+					map[string]any{"spec": map[string]any{"weight": 1}},
+				},
+				{
+					"delete", http.MethodDelete, llama(ns, "fed"), "application/json",
+					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"},
+				},
+				{
+					"deletecollection", http.MethodDelete, llamas(ns), "application/json",
+					map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"},
+				},
 			} {
 				content, err := json.Marshal(c.body)
 				v.OK(v.t, "making a body", err)

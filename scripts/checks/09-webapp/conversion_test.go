@@ -42,8 +42,7 @@ func (v visit) drawing(number int, descriptions []string, ports []int32) drawing
 	some := func(kinds ...string) map[string]string {
 		drawn := map[string]string{}
 		for range random.IntN(3) {
-			drawn[fmt.Sprintf("example.com/%s-%d", shops[random.IntN(len(shops))], random.IntN(9))] =
-				kinds[random.IntN(len(kinds))]
+			drawn[fmt.Sprintf("example.com/%s-%d", shops[random.IntN(len(shops))], random.IntN(9))] = kinds[random.IntN(len(kinds))]
 		}
 		return drawn
 	}

@@ -23,11 +23,13 @@ func TestServerForStudents(t *testing.T) {
 	}{
 		{
 			"the API server listens on all addresses",
-			[]kind.Port{{Address: "0.0.0.0", Number: 6443}}, addresses, "https://192.0.2.7:6443",
+			[]kind.Port{{Address: "0.0.0.0", Number: 6443}},
+			addresses, "https://192.0.2.7:6443",
 		},
 		{
 			"at one address",
-			[]kind.Port{{Address: "198.51.100.3", Number: 6443}}, addresses, "https://198.51.100.3:6443",
+			[]kind.Port{{Address: "198.51.100.3", Number: 6443}},
+			addresses, "https://198.51.100.3:6443",
 		},
 		{"on localhost only", []kind.Port{{Address: "127.0.0.1", Number: 6443}}, addresses, ""},
 		{"no published port", nil, addresses, ""},

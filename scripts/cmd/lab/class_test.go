@@ -37,12 +37,14 @@ func TestClassErrors(t *testing.T) {
 		{"invalid rules", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"missing rules", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
 		{
-			"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions},
+			"an unknown sandbox",
+			[]string{"--lab", "2", "--sandbox", "maybe", submissions},
 			"for --sandbox: it must be auto, required or off",
 		},
 		{
 			"results among submissions",
-			[]string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions",
+			[]string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions},
+			"among the submissions",
 		},
 		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
 	} {

@@ -159,19 +159,27 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	}{
 		{"the operator was not graded", gradeOptions{}, report.Crashed, 0, ""},
 		{
-			"lab watch, before anything is known", gradeOptions{knownTests: true}, report.Graded, 92,
+			"lab watch, before anything is known",
+			gradeOptions{knownTests: true},
+			report.Graded, 92,
 			ownTestsStep + "; done: ; own-tests skipped",
 		},
 		{
-			"lab grade", gradeOptions{}, report.Graded, 100,
+			"lab grade",
+			gradeOptions{},
+			report.Graded, 100,
 			ownTestsStep + "; done: ; own-tests passed",
 		},
 		{
-			"lab grade again", gradeOptions{}, report.Graded, 100,
+			"lab grade again",
+			gradeOptions{},
+			report.Graded, 100,
 			ownTestsStep + "; done: known from an earlier run; own-tests passed",
 		},
 		{
-			"lab watch", gradeOptions{knownTests: true}, report.Graded, 100,
+			"lab watch",
+			gradeOptions{knownTests: true},
+			report.Graded, 100,
 			ownTestsStep + "; done: known from an earlier run; own-tests passed",
 		},
 	} {

@@ -74,7 +74,8 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"stale for no time", Fault{Kind: Stale, Class: Write, At: 2}, "stale write 2: the duration is missing"},
 		{"behind at no version", Fault{Kind: Behind, Class: Read, Service: API, For: lasting(1)}, "only at a version"},
 		{
-			"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)},
+			"behind for a write",
+			Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)},
 			"only reads of the API",
 		},
 		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "the duration is missing"},
@@ -82,7 +83,8 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"a reset of the API", Fault{Kind: Reset, Class: Write, Service: API, At: 2}, "another service than the API"},
 		{"a conflict that lasts", Fault{Kind: Conflict, Class: Write, At: 2, For: lasting(1)}, "leave the duration out"},
 		{
-			"a kill without an operator", Fault{Kind: KillAfter, Class: Write, At: 2},
+			"a kill without an operator",
+			Fault{Kind: KillAfter, Class: Write, At: 2},
 			"kill-after write 2: there is no operator to kill",
 		},
 	} {

@@ -85,7 +85,10 @@ func TestRunsOut(t *testing.T) {
 		ending error
 		want   bool
 	}{
-		{0, none, true}, {3, none, true}, {4, none, false}, {0, errors.New("another"), false},
+		{0, none, true},
+		{3, none, true},
+		{4, none, false},
+		{0, errors.New("another"), false},
 		{3, fmt.Errorf("starting: %w", none), true},
 	} {
 		taken, most := 0, 0

@@ -133,8 +133,10 @@ func TestInvalidMeasurementsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
 		find(r, "burst").Measurements = append([]report.Measurement{
-			{Name: "divided by zero", Value: math.Inf(1)}, {Name: "no number", Value: math.NaN()},
-			{Value: 1}, {Name: "kept\n", Value: 1},
+			{Name: "divided by zero", Value: math.Inf(1)},
+			{Name: "no number", Value: math.NaN()},
+			{Value: 1},
+			{Name: "kept\n", Value: 1},
 		}, slices.Repeat([]report.Measurement{{Name: "more", Value: 2}}, 50)...)
 	})
 	read := writeAndRead(t, r)

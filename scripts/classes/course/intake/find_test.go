@@ -83,7 +83,8 @@ func TestFind(t *testing.T) {
 		{"another lab by its module path", labFiles("", path1), "none of its Go modules is that of lab 2"},
 		{"a lab that the course does not have", labFiles("lab-3/", mine), "none of its Go modules is that of lab 2"},
 		{
-			"none", files{"main.go": "package main\n"},
+			"none",
+			files{"main.go": "package main\n"},
 			"there is no go.mod in it: hand in the folder of the lab, with its go.mod",
 		},
 		{"too deep", labFiles(strings.Repeat("x/", 12), mine), "there is no go.mod in it"},

@@ -214,8 +214,10 @@ func TestMatch(t *testing.T) {
 		{"an unknown check", []Failure{{"weather", "rain"}}, nil, false},
 		{"one check is missing", []Failure{{"cherry", "none"}, {"sold", "x"}}, []string{"cherry"}, false},
 		{
-			"one check too many", []Failure{{"cherry", "none"}, {"sold", "x"}, {"count", "is 0"}, {"served", "yes"}},
-			[]string{"cherry"}, false,
+			"one check too many",
+			[]Failure{{"cherry", "none"}, {"sold", "x"}, {"count", "is 0"}, {"served", "yes"}},
+			[]string{"cherry"},
+			false,
 		},
 		{"a duplicate failure", []Failure{{"count", "is 13"}, {"count", "is 13"}}, []string{"letters"}, true},
 		{"nothing was done", []Failure{{"cream", "nothing"}, {"served", "nothing"}}, []string{SkeletonName}, true},

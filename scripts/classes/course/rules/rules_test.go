@@ -44,12 +44,14 @@ func TestMarks(t *testing.T) {
 		want        Mark
 	}{
 		{
-			"in time", due + "late: {percent: 10}\n", []Attempt{in(1, 80, 0)},
+			"in time", due + "late: {percent: 10}\n",
+			[]Attempt{in(1, 80, 0)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{"nothing was handed in", due, nil, Mark{Max: 100, Missing: true}},
 		{
-			"without a time", due + "late: {percent: 10}\n", []Attempt{undated},
+			"without a time", due + "late: {percent: 10}\n",
+			[]Attempt{undated},
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{
@@ -118,7 +120,8 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 2, Points: 90, Max: 100, Late: 1, GraceUsed: 1, Final: 90},
 		},
 		{
-			"the first of two equally good attempts", due, []Attempt{in(2, 80, 0), in(1, 80, 0)},
+			"the first of two equally good attempts", due,
+			[]Attempt{in(2, 80, 0), in(1, 80, 0)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{
@@ -143,7 +146,8 @@ func TestMarks(t *testing.T) {
 			Mark{Attempt: 2, Points: 70, Max: 100, Late: 1, Penalty: 1, Final: 69},
 		},
 		{
-			"an attempt without a grade", due, []Attempt{in(1, 80, 0), failed},
+			"an attempt without a grade", due,
+			[]Attempt{in(1, 80, 0), failed},
 			Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
 		},
 		{"no attempt has a grade", due, []Attempt{failed}, Mark{Max: 100, Ungraded: true}},
