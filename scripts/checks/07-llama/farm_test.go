@@ -167,7 +167,7 @@ func (a answer) summary() string {
 		return "no answer: " + a.err.Error()
 	}
 	object := a.object()
-	text := fmt.Sprintf("%d %s", a.code, http.StatusText(a.code))
+	text := strings.TrimSpace(fmt.Sprintf("%d %s", a.code, http.StatusText(a.code))) // not every code has a text
 	if reason := textOf(object, "reason"); reason != "" {
 		text += fmt.Sprintf(" (%s: %s)", reason, textOf(object, "message"))
 	}
@@ -342,20 +342,20 @@ func (v visit) withTouch(look check.Look) check.Look {
 		observed, ok := look()
 		if !ok && time.Since(last) > touchEvery {
 			last = time.Now()
-			v.touch()
+			if err := v.touch(v.ctx); err != nil {
+				v.t.Logf("changing the APIService %s: %v", apiService, err)
+			}
 		}
 		return observed, ok
 	}
 }
 
 // touch changes an annotation of the APIService.
-func (v visit) touch() {
+func (c clients) touch(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
-	_, err := v.dynamic.Resource(apiServiceResource).Patch(v.ctx,
+	_, err := c.dynamic.Resource(apiServiceResource).Patch(ctx,
 		apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		v.t.Logf("changing the APIService %s: %v", apiService, err)
-	}
+	return err
 }
 
 // condition returns the APIService's Available condition in words, and whether it is true.
@@ -388,13 +388,13 @@ func (v visit) start() {
 	v.t.Helper()
 	v.kept.delayed = false
 	v.OK(v.t, "starting the server", v.Operator.Start(v.ctx))
-	v.answers()
+	v.answers("the server answers after it was started again")
 }
 
 // answers waits until the server answers through the API server.
-func (v visit) answers() {
+func (v visit) answers(expected string) {
 	v.t.Helper()
-	v.eventually("the server answers after it was started again", startPatience, v.withTouch(func() (string, bool) {
+	v.eventually(expected, startPatience, v.withTouch(func() (string, bool) {
 		a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
 		return "the answer is " + a.summary(), a.err == nil && a.code == http.StatusOK
 	}))
@@ -410,11 +410,7 @@ func ensureStarted(ctx context.Context, c *check.Check) error {
 		if visitor.send(ctx, http.MethodGet, root, nil).code == http.StatusOK {
 			return nil
 		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`,
-			time.Now().Format(time.RFC3339Nano))
-		_, err := visitor.dynamic.Resource(apiServiceResource).Patch(ctx, apiService, types.MergePatchType,
-			[]byte(patch), metav1.PatchOptions{})
-		if err != nil {
+		if err := visitor.touch(ctx); err != nil {
 			return err
 		}
 		select {

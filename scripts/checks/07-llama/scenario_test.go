@@ -268,11 +268,7 @@ func byKey(list answer) map[string]map[string]any {
 // awaitServer waits until the server answers again.
 func (a *accounts) awaitServer() {
 	a.t.Helper()
-	a.eventually("the server answers after it was killed and started again", startPatience,
-		a.withTouch(func() (string, bool) {
-			found := a.send(a.ctx, http.MethodGet, llamas(ns), nil)
-			return "the answer is " + found.summary(), found.err == nil && found.code == http.StatusOK
-		}))
+	a.answers("the server answers after it was killed and started again")
 }
 
 // same fails the check unless a llama is unchanged.

@@ -184,8 +184,10 @@ func (v visit) renewFrontProxy() {
 			v.t.Logf("restoring the ConfigMap of the front proxy: %v", err)
 		}
 	})
-	v.OK(v.t, "adding an authority of the front proxy",
-		set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+string(ca.PEM), names))
+	add := func(authority, names string) error {
+		return set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+authority, names)
+	}
+	v.OK(v.t, "adding an authority of the front proxy", add(string(ca.PEM), names))
 	v.eventually("within ten seconds the server trusts an authority and a name of the front proxy "+
 		"that are added to the ConfigMap "+frontProxyConfig,
 		renewPatience, func() (string, bool) {
@@ -198,9 +200,7 @@ func (v visit) renewFrontProxy() {
 			"the answer is "+a.summary())
 	}
 	if len(allowed) > 0 {
-		v.allowsNoUnreadableName(renewed, func(authority, names string) error {
-			return set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+authority, names)
-		})
+		v.allowsNoUnreadableName(renewed, add)
 	}
 	v.OK(v.t, "removing an authority of the front proxy", restore(v.ctx))
 	v.trustsAsBefore(renewed)
@@ -267,11 +267,7 @@ func (v visit) trustsAsBefore(renewed func() answer) {
 			return fmt.Sprintf("the answer is %s, and that to the front proxy is %s", a.summary(), b.summary()),
 				a.err == nil && !believed(a) && b.code == http.StatusOK
 		})
-	const reached = "the API server reaches the server after the ConfigMap " + frontProxyConfig + " was restored"
-	v.eventually(reached, startPatience, v.withTouch(func() (string, bool) {
-		a := v.send(v.ctx, http.MethodGet, llamas(ns), nil)
-		return "the answer is " + a.summary(), a.code == http.StatusOK
-	}))
+	v.answers("the API server reaches the server after the ConfigMap " + frontProxyConfig + " was restored")
 }
 
 // frontProxyName returns the name in the front proxy's certificate, as the cluster publishes it to all servers. If the
