@@ -55,3 +55,13 @@ func Until(
 	}
 	return &LateError{What: what, Objection: objection, Cause: context.Cause(ctx)}
 }
+
+// Within is Until with a time limit.
+func Within(
+	ctx context.Context, limit, interval time.Duration, what string,
+	look func(context.Context) (objection string, err error),
+) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
+	defer cancel()
+	return Until(ctx, interval, what, look)
+}

@@ -65,3 +65,16 @@ func TestUntil(t *testing.T) {
 		})
 	}
 }
+
+func TestWithinReportsObjection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		err := Within(t.Context(), time.Minute, time.Second, "the page", func(context.Context) (string, error) {
+			return "it has no body", nil
+		})
+		const want = "waiting for the page: it is not so after 1m0s; it has no body"
+		if err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	})
+}

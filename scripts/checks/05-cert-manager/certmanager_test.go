@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 )
@@ -57,30 +58,31 @@ func waits(ctx context.Context, t *testing.T, c *check.Check) {
 	if o.secret == "" {
 		o.fails(ctx, t, c, expected, "its Deployment mounts no Secret")
 	}
-	err := deployed.Until(ctx, issueLimit, "the operator's Pod to wait", func(ctx context.Context) (string, error) {
-		pods, err := o.Pods(ctx, o.deployment)
-		if err != nil || len(pods) == 0 {
-			return "there is none", err
-		}
-		pod := &pods[0]
-		events, err := o.Events(ctx, pod.Namespace, "Pod", pod.Name)
-		if err != nil {
-			return "", err
-		}
-		for _, event := range events {
-			// The kubelet may send the Event before the Pod's status.
-			if strings.Contains(event.Message, o.secret) && event.Type == "Warning" && deployed.Waiting(pod) != "" {
-				o.waited.phase, o.waited.container, o.waited.event = string(pod.Status.Phase), deployed.Waiting(pod), event.Reason
-				c.Note(event.CreationTimestamp.Time, 0, "Pod "+pod.Name+": "+event.Reason)
-				return "", nil
+	err := await.Within(ctx, issueLimit, deployed.Poll, "the operator's Pod to wait",
+		func(ctx context.Context) (string, error) {
+			pods, err := o.Pods(ctx, o.deployment)
+			if err != nil || len(pods) == 0 {
+				return "there is none", err
 			}
-		}
-		if len(pod.Status.ContainerStatuses) > 0 &&
-			(pod.Status.ContainerStatuses[0].State.Running != nil || pod.Status.ContainerStatuses[0].RestartCount > 0) {
-			return "", fmt.Errorf("it does not wait: %s", deployed.Describe(pod))
-		}
-		return deployed.Describe(pod), nil
-	})
+			pod := &pods[0]
+			events, err := o.Events(ctx, pod.Namespace, "Pod", pod.Name)
+			if err != nil {
+				return "", err
+			}
+			for _, event := range events {
+				// The kubelet may send the Event before the Pod's status.
+				if strings.Contains(event.Message, o.secret) && event.Type == "Warning" && deployed.Waiting(pod) != "" {
+					o.waited.phase, o.waited.container, o.waited.event = string(pod.Status.Phase), deployed.Waiting(pod), event.Reason
+					c.Note(event.CreationTimestamp.Time, 0, "Pod "+pod.Name+": "+event.Reason)
+					return "", nil
+				}
+			}
+			if len(pod.Status.ContainerStatuses) > 0 &&
+				(pod.Status.ContainerStatuses[0].State.Running != nil || pod.Status.ContainerStatuses[0].RestartCount > 0) {
+				return "", fmt.Errorf("it does not wait: %s", deployed.Describe(pod))
+			}
+			return deployed.Describe(pod), nil
+		})
 	if err != nil {
 		o.fails(ctx, t, c, expected, err.Error())
 	}
@@ -120,7 +122,7 @@ func issued(ctx context.Context, t *testing.T, c *check.Check) {
 	began := time.Now()
 	o.apply(ctx, t, c,
 		deployed.Of(o.objects, append(slices.Clone(registrations), "Issuer", "ClusterIssuer", "Certificate")...)...)
-	err := deployed.Until(ctx, issueLimit, "the certificate in the Secret "+o.secret,
+	err := await.Within(ctx, issueLimit, deployed.Poll, "the certificate in the Secret "+o.secret,
 		func(ctx context.Context) (string, error) {
 			if _, secret, err := o.leaf(ctx); apierrors.IsNotFound(err) || secret != nil && err != nil {
 				return "there is none", nil //nolint:nilerr // that it is not there yet is what is waited out
@@ -233,7 +235,7 @@ func injected(ctx context.Context, t *testing.T, c *check.Check) {
 		host = hosts[0]
 	}
 	const expected = "each webhook's caBundle trusts the certificate that the Pod serves"
-	err = deployed.Until(ctx, issueLimit/2, expected, func(ctx context.Context) (string, error) {
+	err = await.Within(ctx, issueLimit/2, deployed.Poll, expected, func(ctx context.Context) (string, error) {
 		bundles, err := o.bundles(ctx)
 		if err != nil || len(bundles) == 0 {
 			return "no webhook is registered", err
@@ -258,7 +260,7 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
 	var last error
-	err := deployed.Until(ctx, issueLimit/2, "an order of vanilla to be accepted",
+	err := await.Within(ctx, issueLimit/2, deployed.Poll, "an order of vanilla to be accepted",
 		func(ctx context.Context) (string, error) {
 			if last = o.try(ctx, order("vanilla", nil, "vanilla")); last != nil {
 				return last.Error(), nil //nolint:nilerr // that it is refused is what is waited out
@@ -269,7 +271,7 @@ func denies(ctx context.Context, t *testing.T, c *check.Check) {
 		o.fails(ctx, t, c, "an icecream of vanilla is accepted", err.Error())
 	}
 	const answered = "an order of matcha to be answered"
-	err = deployed.Until(ctx, issueLimit/2, answered, func(ctx context.Context) (string, error) {
+	err = await.Within(ctx, issueLimit/2, deployed.Poll, answered, func(ctx context.Context) (string, error) {
 		last = o.try(ctx, order("matcha", nil, "matcha"))
 		if apierrors.IsInternalError(last) || apierrors.IsTimeout(last) || apierrors.IsServerTimeout(last) {
 			return last.Error(), nil // on a busy machine the webhook may not answer in time
@@ -311,7 +313,7 @@ spec:
 	c.OK(t, "reading manifests", err)
 	c.OK(t, "applying a Certificate", o.Apply(ctx, objects...))
 	reason := ""
-	err = deployed.Until(ctx, issueLimit, "a condition of its CertificateRequest",
+	err = await.Within(ctx, issueLimit, deployed.Poll, "a condition of its CertificateRequest",
 		func(ctx context.Context) (string, error) {
 			all, err := o.Dynamic.Resource(requests).Namespace(namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {

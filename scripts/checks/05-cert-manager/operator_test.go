@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 	"lva.io/operators/scripts/checks/reach"
@@ -120,7 +121,7 @@ func (o *operator) fails(ctx context.Context, t *testing.T, c *check.Check, expe
 
 // ready waits until a Pod of the operator is ready.
 func (o *operator) ready(ctx context.Context) (pod *corev1.Pod, err error) {
-	return pod, deployed.Until(ctx, startLimit, "the operator's Pod to be ready",
+	return pod, await.Within(ctx, startLimit, deployed.Poll, "the operator's Pod to be ready",
 		func(ctx context.Context) (string, error) {
 			pods, err := o.Pods(ctx, o.deployment)
 			if err != nil || len(pods) == 0 {
@@ -173,7 +174,7 @@ func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certifica
 // serves waits until the operator's Pod serves a certificate. The Pod may be ready before its webhook server listens.
 func (o *operator) serves(ctx context.Context, pod *corev1.Pod) (certificate *x509.Certificate, err error) {
 	const what = "the operator's Pod to show its certificate"
-	return certificate, deployed.Until(ctx, serveLimit, what, func(ctx context.Context) (string, error) {
+	return certificate, await.Within(ctx, serveLimit, deployed.Poll, what, func(ctx context.Context) (string, error) {
 		asking, cancel := context.WithTimeout(ctx, askLimit)
 		defer cancel()
 		if certificate, err = o.served(asking, pod); err != nil {

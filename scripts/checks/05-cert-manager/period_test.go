@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 )
@@ -27,7 +28,7 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 	t.Helper()
 	var certificate unstructured.Unstructured
 	var period time.Duration
-	err := deployed.Until(ctx, issueLimit, "cert-manager to say when the certificate is renewed",
+	err := await.Within(ctx, issueLimit, deployed.Poll, "cert-manager to say when the certificate is renewed",
 		func(ctx context.Context) (string, error) {
 			all, err := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 	"lva.io/operators/scripts/checks/reach"
@@ -249,14 +250,15 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 		// reproduced.
 		c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
 		c.OK(t, "seeing what the old way refuses",
-			deployed.Until(ctx, legacyLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
-				err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla"))
-				if err == nil || !strings.Contains(err.Error(), "old-way.lva.io") {
-					return "nothing is refused", nil
-				}
-				o.refused = err.Error()
-				return "", nil
-			}))
+			await.Within(ctx, legacyLimit, deployed.Poll, "the old way to refuse something",
+				func(ctx context.Context) (string, error) {
+					err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla"))
+					if err == nil || !strings.Contains(err.Error(), "old-way.lva.io") {
+						return "nothing is refused", nil
+					}
+					o.refused = err.Error()
+					return "", nil
+				}))
 	}
 }
 
@@ -268,15 +270,16 @@ func heals(ctx context.Context, t *testing.T, c *check.Check) {
 	began := time.Now()
 	c.OK(t, "deleting the Secret",
 		o.Client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{}))
-	err = deployed.Until(ctx, healLimit, "the Secret to be back", func(ctx context.Context) (string, error) {
-		if err := o.try(ctx, order("healing", nil, "vanilla")); err != nil {
-			return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
-		}
-		if _, now, err := o.leaf(ctx); err != nil || now.UID == secret.UID {
-			return "it is gone", nil //nolint:nilerr // that it is gone is what is waited out
-		}
-		return "", nil
-	})
+	err = await.Within(ctx, healLimit, deployed.Poll, "the Secret to be back",
+		func(ctx context.Context) (string, error) {
+			if err := o.try(ctx, order("healing", nil, "vanilla")); err != nil {
+				return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
+			}
+			if _, now, err := o.leaf(ctx); err != nil || now.UID == secret.UID {
+				return "it is gone", nil //nolint:nilerr // that it is gone is what is waited out
+			}
+			return "", nil
+		})
 	if err != nil {
 		c.Fail(t, fmt.Sprintf("the deleted Secret is back within %s", healLimit), err.Error(), o.conditions(ctx)...)
 	}
@@ -295,7 +298,7 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	created, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
 	c.OK(t, "creating an icecream", err)
 	owner := string(created.GetUID())
-	err = deployed.Until(ctx, issueLimit, "the ingredients of sundae to be taken",
+	err = await.Within(ctx, issueLimit, deployed.Poll, "the ingredients of sundae to be taken",
 		func(ctx context.Context) (string, error) {
 			out, err := books.Out(ctx, owner)
 			if err == nil && len(out) < 2 {
@@ -307,29 +310,31 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 		o.fails(ctx, t, c, "the operator takes the ingredients of an icecream out of the freezer", err.Error())
 	}
 	c.OK(t, "scaling the Deployment", o.scale(ctx, 0))
-	err = deployed.Until(ctx, startLimit, "the operator's Pod to end", func(ctx context.Context) (string, error) {
-		pods, err := o.All(ctx, o.deployment)
-		if err == nil && len(pods) > 0 {
-			return "there is one", nil
-		}
-		return "", err
-	})
+	err = await.Within(ctx, startLimit, deployed.Poll, "the operator's Pod to end",
+		func(ctx context.Context) (string, error) {
+			pods, err := o.All(ctx, o.deployment)
+			if err == nil && len(pods) > 0 {
+				return "there is one", nil
+			}
+			return "", err
+		})
 	c.OK(t, "waiting until the operator is down", err)
 	if err := o.Dynamic.Resource(icecreams).Delete(ctx, "sundae", metav1.DeleteOptions{}); err != nil {
 		c.Fail(t, "an icecream can be deleted while the operator is down",
 			err.Error(), "a webhook that is called for deletions keeps everything")
 	}
 	c.OK(t, "scaling the Deployment", o.scale(ctx, 1))
-	err = deployed.Until(ctx, startLimit, "the icecream to go", func(ctx context.Context) (string, error) {
-		_, err := o.Dynamic.Resource(icecreams).Get(ctx, "sundae", metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return "", nil
-		case err != nil:
-			return "", err
-		}
-		return "it is there", nil
-	})
+	err = await.Within(ctx, startLimit, deployed.Poll, "the icecream to go",
+		func(ctx context.Context) (string, error) {
+			_, err := o.Dynamic.Resource(icecreams).Get(ctx, "sundae", metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return "", nil
+			case err != nil:
+				return "", err
+			}
+			return "it is there", nil
+		})
 	if err != nil {
 		o.fails(ctx, t, c, "the icecream goes when the operator is back", err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/byhand"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
@@ -118,17 +119,18 @@ func (c *cases) wait(v visit) {
 	v.t.Helper()
 	c.running.Wait()
 	for _, f := range []*finding{c.scoop, c.sundae} {
-		err := deployed.Until(v.ctx, issueLimit, "the Certificate "+f.certificate, func(ctx context.Context) (string, error) {
-			certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).
-				Get(ctx, f.certificate, metav1.GetOptions{})
-			if err != nil {
-				return "", err
-			}
-			if status, message := condition(certificate, "Ready"); status != "True" {
-				return "it is not Ready: " + message, nil
-			}
-			return "", nil
-		})
+		err := await.Within(v.ctx, issueLimit, deployed.Poll, "the Certificate "+f.certificate,
+			func(ctx context.Context) (string, error) {
+				certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).
+					Get(ctx, f.certificate, metav1.GetOptions{})
+				if err != nil {
+					return "", err
+				}
+				if status, message := condition(certificate, "Ready"); status != "True" {
+					return "it is not Ready: " + message, nil
+				}
+				return "", nil
+			})
 		v.OK(v.t, "issuing the certificate of a case", err)
 	}
 }

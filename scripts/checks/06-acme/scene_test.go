@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/byhand"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
@@ -155,7 +156,7 @@ func (s *scene) ask(ctx context.Context, url string) answer {
 func (v visit) eventually(limit time.Duration, url, expected string, good func(answer) bool) answer {
 	v.t.Helper()
 	var last answer
-	err := deployed.Until(v.ctx, limit, url, func(ctx context.Context) (string, error) {
+	err := await.Within(v.ctx, limit, deployed.Poll, url, func(ctx context.Context) (string, error) {
 		got := v.ask(ctx, url)
 		// A request that was cut off by the end of the wait reveals nothing about the site.
 		if ctx.Err() == nil || last.String() == "" {

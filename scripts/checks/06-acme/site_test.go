@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/byhand"
 	"lva.io/operators/scripts/checks/deployed"
 	"lva.io/operators/scripts/grading/audit"
@@ -37,7 +38,7 @@ func issuer(v visit) {
 		"and proves by HTTP-01 through Ingresses of the class lab"
 	v.accepted(expected, "ClusterIssuer")
 	var seen *unstructured.Unstructured
-	err := deployed.Until(v.ctx, readyLimit, "the ClusterIssuer "+issuerName,
+	err := await.Within(v.ctx, readyLimit, deployed.Poll, "the ClusterIssuer "+issuerName,
 		func(ctx context.Context) (_ string, err error) {
 			if seen, err = v.Dynamic.Resource(clusterIssuers).Get(ctx, issuerName, metav1.GetOptions{}); err != nil {
 				return "", err
@@ -72,20 +73,21 @@ func issued(v visit) {
 	const expected = "the Ingress of shop.lab.test makes cert-manager issue a certificate " +
 		"for that name into the Secret shop-tls"
 	v.accepted(expected, "Ingress")
-	err := deployed.Until(v.ctx, issueLimit, "the Certificate", func(ctx context.Context) (string, error) {
-		certificate, err := v.Dynamic.Resource(certificates).Namespace(byhand.Namespace).
-			Get(ctx, shopSecret, metav1.GetOptions{})
-		switch {
-		case err != nil && strings.Contains(err.Error(), "not found"):
-			return "there is no Certificate " + shopSecret, nil
-		case err != nil:
-			return "", err
-		}
-		if status, message := condition(certificate, "Ready"); status != "True" {
-			return "the Certificate is not Ready: " + message, nil
-		}
-		return "", nil
-	})
+	err := await.Within(v.ctx, issueLimit, deployed.Poll, "the Certificate",
+		func(ctx context.Context) (string, error) {
+			certificate, err := v.Dynamic.Resource(certificates).Namespace(byhand.Namespace).
+				Get(ctx, shopSecret, metav1.GetOptions{})
+			switch {
+			case err != nil && strings.Contains(err.Error(), "not found"):
+				return "there is no Certificate " + shopSecret, nil
+			case err != nil:
+				return "", err
+			}
+			if status, message := condition(certificate, "Ready"); status != "True" {
+				return "the Certificate is not Ready: " + message, nil
+			}
+			return "", nil
+		})
 	if err != nil {
 		v.Fail(v.t, expected, err.Error(), v.reasons(byhand.Namespace)...)
 	}

@@ -374,9 +374,7 @@ func (p *pendingCow) refused() {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}, metav1.CreateOptions{})
 	p.OK(p.t, "making a quota", ignoreAlreadyExists(err))
-	ctx, cancel := context.WithTimeoutCause(p.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
-	defer cancel()
-	p.OK(p.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods",
+	p.OK(p.t, "waiting for the quota", await.Within(p.ctx, podPatience, pagePoll/2, "the quota to refuse Pods",
 		func(ctx context.Context) (string, error) {
 			_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, foreignPod(pendingNamespace, "probe", nil),
 				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -122,9 +122,7 @@ func (v visit) webhookDown(refused string, probe func(context.Context) error,
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "registering a webhook that is down", err)
 	end = sync.OnceFunc(func() { _ = all.Delete(context.WithoutCancel(v.ctx), created.Name, metav1.DeleteOptions{}) })
-	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
-	defer cancel()
-	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down",
+	err = await.Within(v.ctx, downTimeout, downLook, "the API server to ask a webhook that is down",
 		func(ctx context.Context) (string, error) {
 			err := probe(ctx)
 			switch {

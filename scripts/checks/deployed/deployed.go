@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/grading/stage/install"
@@ -214,13 +213,3 @@ func Without(objects []*unstructured.Unstructured, kinds ...string) []*unstructu
 
 // Poll is the interval at which state without a watch is read.
 const Poll = 100 * time.Millisecond
-
-// Until calls look repeatedly until it returns an error, or an empty sentence, which means that nothing is missing.
-// After the limit the error says what was still missing.
-func Until(ctx context.Context, limit time.Duration, what string,
-	look func(context.Context) (missing string, err error),
-) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
-	defer cancel()
-	return await.Until(ctx, Poll, what, look)
-}

@@ -4,7 +4,6 @@
 package deployed
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -309,15 +307,5 @@ func TestInvalidDeploymentIsNamed(t *testing.T) {
 	}
 	if _, err := Deployment(objects[1]); err == nil || !strings.Contains(err.Error(), "Deployment shop") {
 		t.Errorf("Deployment() of another kind: error = %v", err)
-	}
-}
-
-func TestUntilReportsLastState(t *testing.T) {
-	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) {
-		return "it has no body", nil
-	})
-	if err == nil || !strings.Contains(err.Error(), "it has no body") ||
-		!strings.Contains(err.Error(), "not so after 1ms") {
-		t.Errorf("Until() error = %v", err)
 	}
 }

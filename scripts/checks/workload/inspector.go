@@ -108,19 +108,18 @@ func (o *Owners) Answering(
 		ObjectMeta: metav1.ObjectMeta{Name: probeName, Namespace: namespace},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, askedTimeout, fmt.Errorf("it does not after %s", askedTimeout))
-	defer cancel()
-	err = await.Until(ctx, askedPoll, "the API server to ask a webhook", func(ctx context.Context) (string, error) {
-		_, err := o.Client.CoreV1().Services(namespace).Create(ctx,
-			probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		switch {
-		case err == nil:
-			return "it accepts Services", nil
-		case strings.Contains(err.Error(), DownName):
-			return "", nil
-		}
-		return "", fmt.Errorf("asking whether Services are accepted: %w", err)
-	})
+	err = await.Within(ctx, askedTimeout, askedPoll, "the API server to ask a webhook",
+		func(ctx context.Context) (string, error) {
+			_, err := o.Client.CoreV1().Services(namespace).Create(ctx,
+				probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			switch {
+			case err == nil:
+				return "it accepts Services", nil
+			case strings.Contains(err.Error(), DownName):
+				return "", nil
+			}
+			return "", fmt.Errorf("asking whether Services are accepted: %w", err)
+		})
 	if err != nil {
 		end()
 	}

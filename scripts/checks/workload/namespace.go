@@ -126,9 +126,7 @@ func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) boo
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("they are still there after %s", removeTimeout))
-	defer cancel()
-	return await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go",
+	return await.Within(ctx, removeTimeout, 20*time.Millisecond, "the "+o.Resource.Resource+" to go",
 		func(context.Context) (string, error) {
 			for _, name := range o.All(namespaces...) {
 				if !keep(name) {

@@ -126,19 +126,17 @@ const NoNode = "the cluster has no node that is ready, so no Pod can run there, 
 // AwaitNode waits for the expected node, if none is ready. It returns false if there is no node, so that no Pod can
 // run. A node that does not become ready in time counts as missing. The machine may prevent the node from becoming
 // ready, for example if it has no inotify watch left. No operator can cause it.
-func (o *Owners) AwaitNode(check context.Context) (bool, error) {
+func (o *Owners) AwaitNode(ctx context.Context) (bool, error) {
 	if o.node != "" || !o.nodeExpected {
 		return o.node != "", nil
 	}
-	ctx, cancel := context.WithTimeoutCause(check, nodeTimeout, fmt.Errorf("it is not after %s", nodeTimeout))
-	defer cancel()
-	err := await.Until(ctx, nodePoll, "a node to be ready", func(ctx context.Context) (string, error) {
+	err := await.Within(ctx, nodeTimeout, nodePoll, "a node to be ready", func(ctx context.Context) (string, error) {
 		if err := o.findNode(ctx); err != nil || o.node != "" {
 			return "", err
 		}
 		return "none is", nil
 	})
-	if _, late := errors.AsType[*await.LateError](err); late && check.Err() == nil {
+	if _, late := errors.AsType[*await.LateError](err); late && ctx.Err() == nil {
 		return false, nil
 	}
 	return err == nil, err
