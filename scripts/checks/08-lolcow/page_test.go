@@ -293,7 +293,7 @@ func settles() types.Feature {
 			for n := range 3 {
 				_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, n))
 				v.OK(v.t, "labelling a Lolcow", err)
-				v.Pause(v.ctx, v.t, untilSeen)
+				v.Pause(v.ctx, v.t, workload.UntilSeen)
 			}
 			v.AtRest(v.ctx, v.t)
 			noLease := func(e audit.Event) bool { return e.Resource != "leases" }
@@ -306,9 +306,6 @@ func settles() types.Feature {
 			v.NoErrors(v.ctx, v.t, logged, c.Name)
 		}))).Feature()
 }
-
-// untilSeen is how long an operator takes to receive a change, so that it receives three changes and not one.
-const untilSeen = 50 * time.Millisecond
 
 func restart() types.Feature {
 	return features.New("right after a restart").

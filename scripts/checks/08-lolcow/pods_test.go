@@ -6,7 +6,6 @@ package lolcow_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
@@ -228,7 +226,8 @@ func (p *pendingCow) edited() {
 		{"another client has changed the messages", func(condition map[string]any) { condition["message"] = editedMessage }},
 		{"another client has removed the conditions", nil},
 	} {
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": p.conditionsWith(edit.edit)}})
+		now, _ := p.herd.Get(p.NamespacedName)
+		patch, err := workload.ConditionsPatch(now, edit.edit)
 		p.OK(p.t, "writing a patch", err)
 		edited, err := p.herd.Dynamic.Resource(lolcows).Namespace(p.Namespace).Patch(p.ctx, p.Name,
 			apitypes.MergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -250,21 +249,6 @@ func (p *pendingCow) edited() {
 			})
 		p.awaitDone(p.cow, doneSoon)
 	}
-}
-
-// conditionsWith returns the conditions of the Lolcow with an edit of each. If edit is nil, it returns none of them.
-func (p *pendingCow) conditionsWith(edit func(condition map[string]any)) []any {
-	if edit == nil {
-		return []any{}
-	}
-	now, _ := p.herd.Get(p.NamespacedName)
-	all, _, _ := unstructured.NestedSlice(now.Object, "status", "conditions")
-	for _, one := range all {
-		if condition, ok := one.(map[string]any); ok {
-			edit(condition)
-		}
-	}
-	return all
 }
 
 // stuck makes several containers fail, one after the other, as the kubelet reports it: the reasons alternate, and
@@ -368,12 +352,7 @@ const podQuota = "no-more-pods"
 // refused begins a rollout whose Pods a quota forbids, while the old Pods still serve.
 func (p *pendingCow) refused() {
 	p.t.Helper()
-	quotas := p.herd.Client.CoreV1().ResourceQuotas(pendingNamespace)
-	_, err := quotas.Create(p.ctx, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: podQuota},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
-	}, metav1.CreateOptions{})
-	p.OK(p.t, "making a quota", ignoreAlreadyExists(err))
+	p.OK(p.t, "making a quota", p.herd.Limit(p.ctx, pendingNamespace, podQuota, corev1.ResourcePods, "1"))
 	p.OK(p.t, "waiting for the quota", await.Within(p.ctx, podPatience, pagePoll/2, "the quota to refuse Pods",
 		func(ctx context.Context) (string, error) {
 			_, err := p.herd.Client.CoreV1().Pods(pendingNamespace).Create(ctx, foreignPod(pendingNamespace, "probe", nil),

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -92,7 +91,7 @@ func (v visit) recreated(l *childDeletion) {
 // seconds after the start of the cluster.
 func (v visit) driftCows() []*cow {
 	v.t.Helper()
-	for len(v.herd.driftCows) < max(len(drifts), len(serviceEdits)) {
+	for len(v.herd.driftCows) < max(len(drifts), len(workload.ServiceEdits)) {
 		v.herd.driftCows = append(v.herd.driftCows, v.create(v.herd.draw(paddock)))
 	}
 	return v.herd.driftCows
@@ -232,35 +231,23 @@ func driftTemplate() types.Feature {
 		}))).Feature()
 }
 
-// serviceEdits are hand edits of everything that an operator sets in a Service.
-var serviceEdits = append(slices.Clone(workload.ServiceEdits), workload.ServiceEdit{
-	What:   "the label app=nobody was added to the selector",
-	Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
-})
-
 func driftService() types.Feature {
 	return features.New("a hand edit of the Service is undone").
 		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
-			v.reverts(len(serviceEdits), func(i int, c *cow) (what string, wrong func() string) {
+			edits := workload.ServiceEdits
+			v.reverts(len(edits), func(i int, c *cow) (what string, wrong func() string) {
 				v.t.Helper()
-				var before corev1.ServiceSpec
+				var before *corev1.ServiceSpec
 				edited := v.editService(c, func(s *corev1.Service) {
-					before = *s.Spec.DeepCopy()
-					serviceEdits[i].Change(&s.Spec, v.herd.ports.Draw())
+					before = s.Spec.DeepCopy()
+					edits[i].Change(&s.Spec, v.herd.ports.Draw())
 				})
-				return serviceEdits[i].What + " in the Service", func() string {
+				return edits[i].What + " in the Service", func() string {
 					now, _ := v.herd.service(c)
-					target, port := now.Spec.Ports[0].TargetPort, now.Spec.Ports[0].Port
-					switch {
-					case !reflect.DeepEqual(now.Spec.Selector, before.Selector) || target != before.Ports[0].TargetPort:
-						return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s",
-							now.Name, labels.Set(now.Spec.Selector), target.String())
-					case port != before.Ports[0].Port:
-						return fmt.Sprintf("the Service %s has the port %d, and it had %d", now.Name, port, before.Ports[0].Port)
-					case !workload.Newer(&now, edited):
-						return workload.Unseen
+					if target := now.Spec.Ports[0].TargetPort; target != before.Ports[0].TargetPort {
+						return fmt.Sprintf("the Service %s has the targetPort %s", now.Name, target.String())
 					}
-					return ""
+					return workload.Unrestored(&now, edited, before)
 				}
 			})
 			v.herd.driftCows = nil // no check after this one needs them

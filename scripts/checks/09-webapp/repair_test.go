@@ -4,10 +4,8 @@
 package webapp_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
@@ -98,12 +95,6 @@ var serviceEdits = append(slices.Clone(workload.ServiceEdits),
 		What: "the type was changed to LoadBalancer",
 		Change: func(s *corev1.ServiceSpec, _ int32) {
 			s.Type = corev1.ServiceTypeLoadBalancer
-		},
-	},
-	workload.ServiceEdit{
-		What: "the label app=nobody was added to the selector",
-		Change: func(s *corev1.ServiceSpec, _ int32) {
-			s.Selector["app"] = "nobody"
 		},
 	},
 	workload.ServiceEdit{
@@ -196,18 +187,6 @@ func statusText(object *unstructured.Unstructured) string {
 // editedMessage is the message that another client writes into conditions.
 const editedMessage = "another client has written this"
 
-// messageEdit returns a patch of a status that changes only the messages of its conditions.
-func messageEdit(object *unstructured.Unstructured) (string, error) {
-	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, one := range all {
-		if condition, ok := one.(map[string]any); ok {
-			condition["message"] = editedMessage
-		}
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": all}})
-	return string(patch), err
-}
-
 // statusEdits makes another client write the status of WebApps: the conditions, the numbers, only messages, or nothing
 // at all. Other checks test whether the status was correct before.
 func statusEdits(v visit) {
@@ -243,9 +222,10 @@ func statusEdits(v visit) {
 	}
 	messages := ""
 	if is, exists := workload.ConditionOf(read(apps[3]), degradedType); exists && is.Status != "True" {
-		patch, err := messageEdit(read(apps[3]))
+		patch, err := workload.ConditionsPatch(read(apps[3]),
+			func(condition map[string]any) { condition["message"] = editedMessage })
 		v.OK(v.t, "writing a patch", err)
-		patches, messages = append(patches, patch), ", changed the messages of the conditions of "+apps[3].Name
+		patches, messages = append(patches, string(patch)), ", changed the messages of the conditions of "+apps[3].Name
 	} else { // An operator may ignore changes of a message that differs at each try. The next try corrects it.
 		apps = apps[:3]
 	}
@@ -294,17 +274,8 @@ func (t *town) serviceEdited(a *app, edited *corev1.Service, before *corev1.Serv
 	if wrong := t.wrong(a); wrong != "" {
 		return wrong
 	}
-	is, _ := t.service(a)
-	switch {
-	case !reflect.DeepEqual(is.Spec.Selector, before.Selector):
-		return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
-	case is.Spec.Ports[0].Port != before.Ports[0].Port:
-		return fmt.Sprintf("the Service %s has the port %d, and it had %d",
-			is.Name, is.Spec.Ports[0].Port, before.Ports[0].Port)
-	case !workload.Newer(&is, edited):
-		return workload.Unseen
-	}
-	return ""
+	now, _ := t.service(a)
+	return workload.Unrestored(&now, edited, before)
 }
 
 // refusedRepairs makes the only writes that matter fail: those that undo a hand edit. Nothing else happens that would

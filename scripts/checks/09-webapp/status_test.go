@@ -369,9 +369,6 @@ func (v visit) forbidden(a *app) {
 	})
 }
 
-// untilSeen is how long an operator takes to receive a change, so that it receives three changes and not one.
-const untilSeen = 50 * time.Millisecond
-
 func settles() frameworktypes.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
@@ -382,7 +379,7 @@ func settles() frameworktypes.Feature {
 			for n := range 3 {
 				_, err := v.town.Patch(v.ctx, a.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"street":"%d"}}}`, n))
 				v.OK(v.t, "labelling a WebApp", err)
-				v.Pause(v.ctx, v.t, untilSeen)
+				v.Pause(v.ctx, v.t, workload.UntilSeen)
 			}
 			v.AtRest(v.ctx, v.t)
 			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: "+

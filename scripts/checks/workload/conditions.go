@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,6 +72,21 @@ func HasMessage(owner *unstructured.Unstructured, message string, conditions ...
 		}
 	}
 	return ""
+}
+
+// ConditionsPatch returns a merge patch of an owner's status that edits each of its conditions. If edit is nil, the
+// patch removes all of them.
+func ConditionsPatch(owner *unstructured.Unstructured, edit func(condition map[string]any)) ([]byte, error) {
+	conditions := []any{}
+	if edit != nil {
+		conditions, _, _ = unstructured.NestedSlice(owner.Object, "status", "conditions")
+	}
+	for _, one := range conditions {
+		if condition, ok := one.(map[string]any); ok {
+			edit(condition)
+		}
+	}
+	return json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
 }
 
 func (w Wanted) mentionsAll(message string) bool {

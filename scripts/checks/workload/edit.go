@@ -5,10 +5,14 @@ package workload
 
 import (
 	"context"
+	"fmt"
+	"reflect"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/retry"
@@ -47,6 +51,10 @@ func Newer(object, than metav1.Object) bool {
 // Unseen is the observation of a check before the watch has reported the check's own change.
 const Unseen = "the watch has not told of it"
 
+// UntilSeen is how long an operator takes to receive a change. A check pauses for it between two changes, so that the
+// operator receives both of them.
+const UntilSeen = 50 * time.Millisecond
+
 // ServiceEdit is a manual edit of a Service, and the words that describe it. nodePort is a free port.
 type ServiceEdit struct {
 	What   string
@@ -71,6 +79,25 @@ var ServiceEdits = []ServiceEdit{
 	{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec, _ int32) {
 		s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
 	}},
+	{
+		"the label app=nobody was added to the selector",
+		func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
+	},
+}
+
+// Unrestored describes what is left of a manual edit of a Service that had this spec. Empty: nothing. edited is the
+// Service after the edit. WrongService looks at the other fields.
+func Unrestored(now, edited *corev1.Service, before *corev1.ServiceSpec) string {
+	switch {
+	case !reflect.DeepEqual(now.Spec.Selector, before.Selector):
+		return fmt.Sprintf("the Service %s has the selector %s", now.Name, labels.Set(now.Spec.Selector))
+	case now.Spec.Ports[0].Port != before.Ports[0].Port:
+		return fmt.Sprintf("the Service %s has the port %d, and it had %d",
+			now.Name, now.Spec.Ports[0].Port, before.Ports[0].Port)
+	case !Newer(now, edited):
+		return Unseen
+	}
+	return ""
 }
 
 // IgnoreGone returns nil for the error of an object that no longer exists.

@@ -29,3 +29,29 @@ func TestNewer(t *testing.T) {
 		}
 	}
 }
+
+func TestUnrestored(t *testing.T) {
+	t.Parallel()
+	service := func(version, app string, port int32) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: "berta", ResourceVersion: version},
+			Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": app}, Ports: []corev1.ServicePort{{Port: port}},
+			},
+		}
+	}
+	before, edited := service("1", "cow", 80), service("2", "nobody", 81)
+	for _, test := range []struct {
+		now  *corev1.Service
+		want string
+	}{
+		{edited, "the Service berta has the selector app=nobody"},
+		{service("3", "cow", 81), "the Service berta has the port 81, and it had 80"},
+		{before, Unseen},
+		{service("3", "cow", 80), ""},
+	} {
+		if got := Unrestored(test.now, edited, &before.Spec); got != test.want {
+			t.Errorf("Unrestored() of version %s = %q, want %q", test.now.ResourceVersion, got, test.want)
+		}
+	}
+}

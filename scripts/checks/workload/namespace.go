@@ -36,15 +36,7 @@ func (o *Owners) Namespace(ctx context.Context, name string) error {
 
 // ForbidPods forbids all Pods in a namespace, since a Pod takes a second of CPU time.
 func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-pods"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-	}
-	_, err := o.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, quota, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("letting no Pod into %s: %w", namespace, err)
-	}
-	return nil
+	return o.Limit(ctx, namespace, "no-pods", corev1.ResourcePods, "0")
 }
 
 // HoldPods allows Pods to be created in a namespace, but none of them starts, because each requests more than any node
