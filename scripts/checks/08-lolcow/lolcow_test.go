@@ -85,13 +85,10 @@ func roleSuffices() types.Feature {
 			c := v.createInPaddock()
 			deployment, _ := v.herd.deployment(c)
 			service, _ := v.herd.service(c)
-			may, err := v.herd.MayReference(v.ctx, v.OperatorUser(), c.NamespacedName, &deployment, &service)
+			missing, err := v.herd.MissingReferenceRight(v.ctx, v.OperatorUser(), c.NamespacedName, &deployment, &service)
 			v.OK(v.t, "asking for a right of the operator", err)
-			if !may {
-				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: "+
-					"the children have blockOwnerDeletion",
-					"the operator may not update lolcows/finalizers, so that with this plugin it can't create a child",
-					"the marker for it is: // +kubebuilder:rbac:groups=my.domain,resources=lolcows/finalizers,verbs=update")
+			if missing != nil {
+				v.Fail(v.t, missing.Expected, missing.Observed, missing.Evidence...)
 			}
 		}))).Feature()
 }

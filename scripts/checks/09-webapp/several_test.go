@@ -5,11 +5,8 @@ package webapp_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -92,7 +89,7 @@ func many(v visit) {
 	v.Settle(v.ctx, v.t)
 	const expected = "no child ever has what the spec of another WebApp says, " +
 		"while %d WebApps are created and changed at once"
-	for _, state := range services() {
+	for _, state := range services.States() {
 		listed, _, _ := unstructured.NestedSlice(state.Object, "spec", "ports")
 		for _, port := range listed {
 			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
@@ -103,7 +100,7 @@ func many(v visit) {
 			}
 		}
 	}
-	for _, state := range deployments() {
+	for _, state := range deployments.States() {
 		containers, _, _ := unstructured.NestedSlice(state.Object, "spec", "template", "spec", "containers")
 		for _, container := range containers {
 			image, _ := container.(map[string]any)["image"].(string)
@@ -116,30 +113,10 @@ func many(v visit) {
 }
 
 // record records every state of the children of one kind in a namespace, until the check ends.
-func (v visit) record(resource schema.GroupVersionResource,
-	namespace string,
-) (states func() []*unstructured.Unstructured) {
+func (v visit) record(resource schema.GroupVersionResource, namespace string) *workload.Recording {
 	v.t.Helper()
-	client := v.town.Dynamic.Resource(resource).Namespace(namespace)
-	list, err := client.List(v.ctx, metav1.ListOptions{})
-	v.OK(v.t, "listing "+resource.Resource, err)
-	watch, err := client.Watch(v.ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	v.OK(v.t, "watching "+resource.Resource, err)
-	v.t.Cleanup(watch.Stop)
-	var mutex sync.Mutex
-	var recorded []*unstructured.Unstructured
-	go func() {
-		for event := range watch.ResultChan() {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok {
-				mutex.Lock()
-				recorded = append(recorded, object)
-				mutex.Unlock()
-			}
-		}
-	}()
-	return func() []*unstructured.Unstructured {
-		mutex.Lock()
-		defer mutex.Unlock()
-		return slices.Clone(recorded)
-	}
+	recording, err := v.town.RecordChildren(v.ctx, resource, namespace)
+	v.OK(v.t, "recording "+resource.Resource, err)
+	v.t.Cleanup(recording.Stop)
+	return recording
 }

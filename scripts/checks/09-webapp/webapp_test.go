@@ -89,13 +89,10 @@ func roleSuffices() types.Feature {
 			a := v.planned()
 			deployment, _ := v.town.deployment(a)
 			service, _ := v.town.service(a)
-			may, err := v.town.MayReference(v.ctx, v.OperatorUser(), a.NamespacedName, &deployment, &service)
+			missing, err := v.town.MissingReferenceRight(v.ctx, v.OperatorUser(), a.NamespacedName, &deployment, &service)
 			v.OK(v.t, "asking for a right of the operator", err)
-			if !may {
-				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: "+
-					"the children have blockOwnerDeletion",
-					"the operator may not update webapps/finalizers, so that with this plugin it can't create a child",
-					"the marker for it is: // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/finalizers,verbs=update")
+			if missing != nil {
+				v.Fail(v.t, missing.Expected, missing.Observed, missing.Evidence...)
 			}
 		}))).Feature()
 }

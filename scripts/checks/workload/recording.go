@@ -11,10 +11,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
-// Recording records every state of an owner from a moment on, because a condition that is wrong only for a moment is
-// still wrong.
+// Recording records every state of objects from a moment on, because a state that is wrong only for a moment is still
+// wrong.
 type Recording struct {
 	mutex  sync.Mutex
 	states []*unstructured.Unstructured
@@ -23,15 +25,35 @@ type Recording struct {
 
 // Record begins to record an owner with its next change.
 func (o *Owners) Record(ctx context.Context, owner *unstructured.Unstructured) (*Recording, error) {
-	ctx, stop := context.WithCancel(ctx)
-	watch, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Watch(ctx, metav1.ListOptions{
+	client := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace())
+	return record(ctx, client, owner.GetName(), metav1.ListOptions{
 		FieldSelector: "metadata.name=" + owner.GetName(), ResourceVersion: owner.GetResourceVersion(),
-	})
+	}, owner)
+}
+
+// RecordChildren begins to record all objects of a kind of child in a namespace with their next change.
+func (o *Owners) RecordChildren(ctx context.Context, resource schema.GroupVersionResource,
+	namespace string,
+) (*Recording, error) {
+	client := o.Dynamic.Resource(resource).Namespace(namespace)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
+	}
+	return record(ctx, client, resource.Resource, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+}
+
+// record begins a recording with these states. Its errors name what is watched.
+func record(ctx context.Context, client dynamic.ResourceInterface, what string, options metav1.ListOptions,
+	states ...*unstructured.Unstructured,
+) (*Recording, error) {
+	ctx, stop := context.WithCancel(ctx)
+	watch, err := client.Watch(ctx, options)
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("watching %s: %w", owner.GetName(), err)
+		return nil, fmt.Errorf("watching %s: %w", what, err)
 	}
-	r := &Recording{stop: stop, states: []*unstructured.Unstructured{owner}}
+	r := &Recording{stop: stop, states: states}
 	go func() {
 		for event := range watch.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok {
@@ -47,7 +69,7 @@ func (o *Owners) Record(ctx context.Context, owner *unstructured.Unstructured) (
 // Stop ends the recording.
 func (r *Recording) Stop() { r.stop() }
 
-// States returns the states so far. The first one is the state before the recording.
+// States returns the states so far. The first one of a recorded owner is its state before the recording.
 func (r *Recording) States() []*unstructured.Unstructured {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/grading/audit"
 )
 
@@ -27,21 +28,33 @@ func (o *Owners) May(ctx context.Context, user string, request authorizationv1.R
 	return review.Status.Allowed, nil
 }
 
-// MayReference reports whether a user may set the owner references that the children of an owner have, if the API
-// server uses the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the
-// plugin requires the right to update the owner's finalizers. Without such a reference MayReference sends no request.
-func (o *Owners) MayReference(
+// MissingReferenceRight describes the right that a user lacks to set the owner references that the children of an owner
+// have, if the API server uses the admission plugin OwnerReferencesPermissionEnforcement. Nil: none. If a reference has
+// blockOwnerDeletion, the plugin requires the right to update the owner's finalizers. Without such a reference
+// MissingReferenceRight sends no request.
+func (o *Owners) MissingReferenceRight(
 	ctx context.Context, user string, owner types.NamespacedName, children ...metav1.Object,
-) (bool, error) {
+) (*check.Failure, error) {
 	blocks := func(r metav1.OwnerReference) bool { return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion }
 	block := func(child metav1.Object) bool { return slices.ContainsFunc(child.GetOwnerReferences(), blocks) }
 	if !slices.ContainsFunc(children, block) {
-		return true, nil
+		return nil, nil
 	}
-	return o.May(ctx, user, authorizationv1.ResourceAttributes{
+	may, err := o.May(ctx, user, authorizationv1.ResourceAttributes{
 		Verb: "update", Group: o.Resource.Group, Resource: o.Resource.Resource, Subresource: "finalizers",
 		Namespace: owner.Namespace, Name: owner.Name,
 	})
+	if err != nil || may {
+		return nil, err
+	}
+	finalizers := o.Resource.Resource + "/finalizers"
+	return &check.Failure{
+		Expected: "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: " +
+			"the children have blockOwnerDeletion",
+		Observed: "the operator may not update " + finalizers + ", so that with this plugin it can't create a child",
+		Evidence: []string{fmt.Sprintf("the marker for it is: // +kubebuilder:rbac:groups=%s,resources=%s,verbs=update",
+			o.Resource.Group, finalizers)},
+	}, nil
 }
 
 // MayNeed reports whether a correct operator may need a right, whatever requests it sent in this run. owners is the

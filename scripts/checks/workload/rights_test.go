@@ -40,14 +40,14 @@ func TestMayNeed(t *testing.T) {
 	}
 }
 
-// TestNonBlockingReferenceNeedsNoRight has no API server for MayReference to ask.
+// TestNonBlockingReferenceNeedsNoRight has no API server for MissingReferenceRight to ask.
 func TestNonBlockingReferenceNeedsNoRight(t *testing.T) {
 	t.Parallel()
 	child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{Kind: "Cow", Name: "berta"}, {Kind: "Cow", Name: "berta", BlockOwnerDeletion: new(bool)},
 	}}}
-	may, err := (&Owners{}).MayReference(t.Context(), "operator", types.NamespacedName{Name: "berta"}, child)
-	if err != nil || !may {
-		t.Errorf("MayReference() = %t, %v, want true", may, err)
+	missing, err := (&Owners{}).MissingReferenceRight(t.Context(), "operator", types.NamespacedName{Name: "berta"}, child)
+	if err != nil || missing != nil {
+		t.Errorf("MissingReferenceRight() = %v, %v, want none", missing, err)
 	}
 }
