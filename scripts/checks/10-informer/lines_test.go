@@ -38,7 +38,7 @@ func (n *node) explained(err error) error {
 	switch target, linkErr := os.Readlink(n.path()); {
 	case linkErr == nil:
 		what = "a link to " + shorten(target)
-	case wrong.TooLarge():
+	case wrong.TooLarge:
 		what = "larger"
 	}
 	return fmt.Errorf("%s is %s: it must be a regular file of at most %d MB", fileName, what, fileLimit>>20)

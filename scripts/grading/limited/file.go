@@ -23,15 +23,14 @@ type FileError struct {
 	What string
 	// Limit is the largest size that it may have, in bytes.
 	Limit int64
+	// TooLarge is true for a regular file that is larger than the limit.
+	TooLarge bool
 }
 
 func (e *FileError) Error() string {
 	return fmt.Sprintf("%s must be a regular file of the submission's folder, "+
 		"of at most %d MB, but is %s", e.Path, e.Limit>>20, e.What)
 }
-
-// TooLarge reports whether it is a regular file that is too large.
-func (e *FileError) TooLarge() bool { return e.What == tooLarge }
 
 // ReadFile reads a regular file of at most limit bytes. The name is slash-separated and relative to the folder. For
 // any other file, and for a link to a target outside the folder, it reads nothing and returns a *FileError.
@@ -91,7 +90,7 @@ type file struct {
 func (f *file) Read(p []byte) (int, error) {
 	n, err := f.content.Read(p)
 	if long, ok := errors.AsType[*LongError](err); ok { // the file has grown
-		return n, &FileError{f.name, tooLarge, long.Limit}
+		return n, tooLarge(f.name, long.Limit)
 	}
 	return n, err
 }
@@ -99,7 +98,9 @@ func (f *file) Read(p []byte) (int, error) {
 // WriteTo hides the method of os.File, which has no limit.
 func (f *file) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
 
-const tooLarge = "larger than that"
+func tooLarge(name string, limit int64) *FileError {
+	return &FileError{Path: name, What: "larger than that", Limit: limit, TooLarge: true}
+}
 
 // fileError distinguishes a link out of the folder from files that can't be opened for other reasons.
 func fileError(name string, limit int64, err error) error {
@@ -107,12 +108,12 @@ func fileError(name string, limit int64, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("opening a file of the submission: %w", err)
 	case errors.Is(err, syscall.ENXIO):
-		return &FileError{name, "a socket", limit}
+		return &FileError{Path: name, What: "a socket", Limit: limit}
 	case errors.Is(err, syscall.ELOOP):
-		return &FileError{name, "a symbolic link to itself", limit}
+		return &FileError{Path: name, What: "a symbolic link to itself", Limit: limit}
 	// Package os has no name for this error.
 	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"):
-		return &FileError{name, "outside of the submission's folder", limit}
+		return &FileError{Path: name, What: "outside of the submission's folder", Limit: limit}
 	}
 	return fmt.Errorf("opening a file of the submission: %w", err)
 }
@@ -122,9 +123,9 @@ func regular(name string, info fs.FileInfo, limit int64) error {
 	case mode.IsRegular() && info.Size() <= limit:
 		return nil
 	case mode.IsRegular():
-		return &FileError{name, tooLarge, limit}
+		return tooLarge(name, limit)
 	default:
-		return &FileError{name, Kind(mode), limit}
+		return &FileError{Path: name, What: Kind(mode), Limit: limit}
 	}
 }
 

@@ -99,7 +99,7 @@ func TestGrowingFileIsLimited(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, err := read(file)
-			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != tooLarge || n > 1<<10 {
+			if wrong, ok := errors.AsType[*FileError](err); !ok || !wrong.TooLarge || n > 1<<10 {
 				t.Errorf("read %d bytes, error is %v", n, err)
 			}
 		})

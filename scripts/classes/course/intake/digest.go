@@ -83,7 +83,7 @@ func digest(ctx context.Context, root, dir string, limits Limits) (string, error
 			return problemf("%s is %s: remove it", inModule, limited.Kind(kind))
 		}
 		n, content, err := fileSum(root, name, min(limits.File, left))
-		if long, ok := errors.AsType[*limited.FileError](err); ok && long.TooLarge() {
+		if long, ok := errors.AsType[*limited.FileError](err); ok && long.TooLarge {
 			return problemf("its files are too large, with %s: at most %d MB together and %d MB each are read. "+
 				"Remove what does not belong to it",
 				inModule, limits.Bytes>>20, limits.File>>20)

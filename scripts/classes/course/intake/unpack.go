@@ -50,7 +50,7 @@ func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error 
 		return problemf("%s archives are not supported: hand in a .zip or a .tar.gz", strings.TrimPrefix(suffix, "."))
 	}
 	file, err := limited.Open(dir, name, limits.Archive)
-	if wrong, ok := errors.AsType[*limited.FileError](err); ok && wrong.TooLarge() {
+	if wrong, ok := errors.AsType[*limited.FileError](err); ok && wrong.TooLarge {
 		return problemf("the archive is larger than %d MB: leave out files that are not source code, such as bin and .git",
 			limits.Archive>>20)
 	}
