@@ -46,10 +46,10 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	if !c.ungraded {
 		result := grade.Run(ctx, run)
 		// The reason of such a run asks the user to grade again.
-		for again := 0; again < machineRetries && o.Load == 0 && grade.IsMachineError(result); again++ {
+		for again := 0; again < machineRetries && o.Load == 0 && result.MachineError; again++ {
 			result = grade.Run(ctx, run)
 		}
-		if o.Load > 0 && grade.IsMachineError(result) {
+		if o.Load > 0 && result.MachineError {
 			return nil, result.Reason, os.RemoveAll(dir)
 		}
 		if c.done > 0 {

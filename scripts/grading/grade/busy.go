@@ -35,8 +35,8 @@ func (o *operator) tooBusy(patience time.Duration) *verdict {
 }
 
 func overloaded(observed string) *verdict {
-	return &verdict{outcome: report.Error, reason: machinePrefix + "was too busy to tell whether the operator starts: " +
-		observed + ". End other programs, and grade it again"}
+	return &verdict{outcome: report.Error, machine: true, reason: "this machine was too busy to tell " +
+		"whether the operator starts: " + observed + ". End other programs, and grade it again"}
 }
 
 // starved reports whether a program with this usage since its start had no processor. A program that hangs does not

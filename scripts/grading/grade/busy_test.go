@@ -57,7 +57,7 @@ func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 	if got := at(ready.URL); got != nil {
 		t.Errorf("with a ready API server, the verdict is %v, want nil", got)
 	}
-	if got := at(busy.URL); got == nil || got.outcome != report.Error ||
+	if got := at(busy.URL); got == nil || got.outcome != report.Error || !got.machine ||
 		!strings.HasPrefix(got.reason, "this machine was too busy") {
 		t.Errorf("with an unresponsive API server, the verdict is %v, want a machine error", got)
 	}

@@ -104,6 +104,10 @@ type verdict struct {
 	outcome     report.Outcome
 	reason      string
 	diagnostics []report.Diagnostic
+	// ending describes how the operator ended, if it crashed.
+	ending string
+	// machine is true if the machine stopped the run or was too busy, so that another run may be graded.
+	machine bool
 }
 
 func (v *verdict) Error() string { return v.reason }
@@ -323,6 +327,7 @@ func (r *run) conclude(ctx context.Context, err error) {
 		r.report.OperatorLog = nil // its last lines do not explain the interruption
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
+		r.report.MachineError = v.machine
 	default:
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
 		if lacks, ok := errors.AsType[*node.Unavailable](err); ok {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -225,14 +224,6 @@ func (r *run) reconsider(err error, stalled time.Duration) error {
 	case err == nil && !failed:
 		return nil
 	}
-	return &verdict{outcome: report.Error, reason: fmt.Sprintf(
-		machinePrefix+"%s, so it is unknown whether the operator or the machine was too slow: %s", problem, remedy)}
-}
-
-// machinePrefix begins the reason of a run that has no grade because of the machine.
-const machinePrefix = "this machine "
-
-// IsMachineError reports whether a run has no grade because the machine stopped it, or was too busy.
-func IsMachineError(r *report.Report) bool {
-	return r.Outcome == report.Error && strings.HasPrefix(r.Reason, machinePrefix)
+	return &verdict{outcome: report.Error, machine: true, reason: fmt.Sprintf("this machine %s, "+
+		"so it is unknown whether the operator or the machine was too slow: %s", problem, remedy)}
 }

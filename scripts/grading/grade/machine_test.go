@@ -125,7 +125,7 @@ func TestDoubtAfterStall(t *testing.T) {
 		}
 		got := r.reconsider(test.err, test.stalled)
 		v, is := errors.AsType[*verdict](got)
-		if doubted := is && v.outcome == report.Error; doubted != test.doubted {
+		if doubted := is && v.outcome == report.Error && v.machine; doubted != test.doubted {
 			t.Errorf("%s: doubted %t, want %t: %v", test.name, doubted, test.doubted, got)
 		}
 		if !test.doubted && !errors.Is(got, test.err) {

@@ -165,11 +165,10 @@ func (o *operator) watch(p stage.Instance) {
 			o.report(fault)
 			return
 		}
-		o.report(&verdict{outcome: report.Crashed, reason: exitPrefix + stage.Ending(p.Err())})
+		ending := stage.Ending(p.Err())
+		o.report(&verdict{outcome: report.Crashed, reason: "it ended by itself: " + ending, ending: ending})
 	}
 }
-
-const exitPrefix = "it ended by itself: "
 
 // stop asks the operator to end, and kills it if it has not ended within grace. If grace is 0, stop kills it at once.
 func (o *operator) stop(grace time.Duration) error {
@@ -287,7 +286,7 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 // endedEarly is the verdict on an operator that ended before it began its work.
 func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration) *verdict {
 	if v.outcome == report.Crashed {
-		return o.notStarted(log, strings.TrimPrefix(v.reason, exitPrefix), patience)
+		return o.notStarted(log, v.ending, patience)
 	}
 	return v
 }

@@ -95,6 +95,9 @@ type Report struct {
 	Outcome    Outcome    `json:"outcome"`
 	// Reason is one sentence, for every outcome but Graded.
 	Reason string `json:"reason,omitempty"`
+	// MachineError is true if there is no grade because this machine stopped the run, or was too busy. The same run may
+	// succeed later. It is not stored.
+	MachineError bool `json:"-"`
 	// Started is the time of the start in UTC, to the millisecond.
 	Started time.Time `json:"started"`
 	// Seconds is the time from the start to the end of the run.
