@@ -31,7 +31,7 @@ func asksForFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 	output, exit, err := c.Submission.Run(ctx, "hang.sh")
 	scriptErr, is := errors.AsType[*check.ScriptError](err)
-	results = append(results, fmt.Sprintf("%q %d: hindered %t: %+v", output, exit, is, scriptErr))
+	results = append(results, fmt.Sprintf("%q %d: ScriptError %t: %+v", output, exit, is, scriptErr))
 	_, _, err = c.Submission.Run(ctx, "none.sh")
 	results = append(results, fmt.Sprintf("missing %t: %v", errors.Is(err, fs.ErrNotExist), err))
 	c.Fail(t, "it tells", "it does", results...)
@@ -55,7 +55,7 @@ func TestSubmissionFilesAndScripts(t *testing.T) {
 		`"[\"a b\",\"\\\"c\\\"\"]" 7: <nil>`,
 		`"[]" 7: <nil>`,
 		`"[]" 7: <nil>`,
-		`"begins" -1: hindered true: it did not end`,
+		`"begins" -1: ScriptError true: it did not end`,
 		`missing true: opening none.sh: file does not exist: file does not exist`,
 	}
 	if got := g.run("submission", "submission").ended("submission").Evidence; !slices.Equal(got, want) {

@@ -32,9 +32,9 @@ type Run struct {
 	// AuditLog is the API server's audit log.
 	AuditLog string `json:"auditLog"`
 	// AuditDelayed is true if the audit log is a copy, which is written a moment later.
-	AuditDelayed bool `json:"auditLate,omitempty"`
+	AuditDelayed bool `json:"auditDelayed,omitempty"`
 	// NodeExpected is true if a node that is not Ready yet becomes Ready by itself.
-	NodeExpected bool `json:"nodeFollows,omitempty"`
+	NodeExpected bool `json:"nodeExpected,omitempty"`
 	// OperatorUser is the user name of the operator at the API server, and so in the audit log.
 	OperatorUser string `json:"operatorUser"`
 	// Rules are the rules of the role that is generated from the operator's markers.
@@ -169,7 +169,7 @@ type Output struct {
 	Exit int    `json:"exit"`
 	// Problem explains what kept the script from doing its work: it did not end, or the shell can't read it. It is empty
 	// if nothing did.
-	Problem string `json:"hindered,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }
 
 // Stop defines how to stop an operator.
