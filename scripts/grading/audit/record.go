@@ -84,12 +84,11 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	whole := slices.Contains(t.groups, info.APIGroup) && !slices.Contains([]string{"get", "list", "watch"}, info.Verb)
 	if whole && request.Body != nil {
 		event.Level = auditv1.LevelRequestResponse
-		body, err := io.ReadAll(io.LimitReader(request.Body, bodyLimit+1))
+		request = request.Clone(request.Context())
+		body, err := peek(&request.Body)
 		if err != nil {
 			return nil, err
 		}
-		request = request.Clone(request.Context())
-		request.Body = readCloser{io.MultiReader(bytes.NewReader(body), request.Body), request.Body}
 		event.RequestObject = object(body, request.Header.Get("Content-Type"))
 	}
 	answer, err := t.next.RoundTrip(request)
@@ -165,13 +164,22 @@ func (r *Recorder) write(event *auditv1.Event) error {
 	return nil
 }
 
-// read reads an answer's body, and replaces it so that it can be read again.
-func read(answer *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
+// peek reads a body, up to one byte beyond bodyLimit, and replaces it so that it can be read again.
+func peek(body *io.ReadCloser) ([]byte, error) {
+	begin, err := io.ReadAll(io.LimitReader(*body, bodyLimit+1))
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = readCloser{io.MultiReader(bytes.NewReader(body), answer.Body), answer.Body}
+	*body = readCloser{io.MultiReader(bytes.NewReader(begin), *body), *body}
+	return begin, nil
+}
+
+// read reads an answer's body without its compression, and leaves the answer unchanged.
+func read(answer *http.Response) ([]byte, error) {
+	body, err := peek(&answer.Body)
+	if err != nil {
+		return nil, err
+	}
 	if answer.Header.Get("Content-Encoding") != "gzip" {
 		return body, nil
 	}
