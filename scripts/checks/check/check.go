@@ -41,6 +41,8 @@ type checkKey struct{}
 type Failure struct {
 	Expected, Observed string
 	Evidence           []string
+	// FailedOpen has the meaning of protocol.Event.FailedOpen.
+	FailedOpen bool
 }
 
 // Check is a running check.
@@ -110,7 +112,8 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 		evidence = c.requests(expected, observed)
 	}
 	evidence = append(c.busy(), evidence...)
-	c.failure = &Failure{Expected: expected, Observed: observed, Evidence: evidence}
+	unanswered := c.Audit.Since(c.began, func(e audit.Event) bool { return len(e.FailedOpen) > 0 })
+	c.failure = &Failure{Expected: expected, Observed: observed, Evidence: evidence, FailedOpen: len(unanswered) > 0}
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
 }
 

@@ -96,17 +96,22 @@ func (g *grader) auditedAt(when time.Time, user, verb string, count int) error {
 }
 
 func (g *grader) answeredAt(when time.Time, user, verb string, code, count int) error {
+	var lines strings.Builder
+	for n := range count {
+		fmt.Fprintf(&lines, `{"verb":%q,"user":{"username":%q},"objectRef":{"resource":"icecreams","name":"sundae-%d"},`+
+			`"responseStatus":{"code":%d},"requestReceivedTimestamp":%q}`+"\n",
+			verb, user, n+1, code, when.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	}
+	return g.appendAudit(lines.String())
+}
+
+func (g *grader) appendAudit(lines string) error {
 	file, err := os.OpenFile(g.audit, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	for n := range count {
-		fmt.Fprintf(file, `{"verb":%q,"user":{"username":%q},"objectRef":{"resource":"icecreams","name":"sundae-%d"},`+
-			`"responseStatus":{"code":%d},"requestReceivedTimestamp":%q}`+"\n",
-			verb, user, n+1, code, when.UTC().Format("2006-01-02T15:04:05.000000Z"))
-	}
-	return nil
+	_, err = file.WriteString(lines)
+	return errors.Join(err, file.Close())
 }
 
 // auditAlways logs a request as the last one, of a moment ago, for an hour. It represents an endless sequence of

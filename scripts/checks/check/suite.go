@@ -307,6 +307,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 			}
 			event.Expected, event.Observed, event.Evidence =
 				check.failure.Expected, check.failure.Observed, check.failure.Evidence
+			event.FailedOpen = check.failure.FailedOpen
 			if check.notStarted {
 				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, "+
 					"so nothing was waited for longer than %s", listed.Step, notStartedPatience)}, event.Evidence...)

@@ -229,7 +229,7 @@ func (r *results) take(event protocol.Event) error {
 	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
 		r.noteStarvation()
-		check.Evidence = slices.Concat(r.operator.problems(r.logged), check.Evidence, r.operator.webhookPaths(check))
+		check.Evidence = slices.Concat(r.operator.problems(r.logged), check.Evidence, r.operator.webhookPaths(event))
 		if r.Lab.Aggregated {
 			check.Evidence = append(check.Evidence, r.operator.serverLog(r.logged)...)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/protocol"
 	"lva.io/operators/scripts/grading/report"
 )
 
@@ -28,11 +29,10 @@ func (o *operator) problems(since int64) []string {
 
 // webhookPaths names the paths at which the operator serves webhooks, according to its log, if the API server got no
 // answer from a webhook.
-func (o *operator) webhookPaths(check *report.Check) []string {
-	unanswered := func(text string) bool {
-		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "did not respond")
-	}
-	if o == nil || !unanswered(check.Observed) && !slices.ContainsFunc(check.Evidence, unanswered) {
+func (o *operator) webhookPaths(event protocol.Event) []string {
+	// If the request failed, only the API server's message tells why. (ErrCallingWebhook in k8s.io/apiserver)
+	failed := func(text string) bool { return strings.Contains(text, "failed calling webhook") }
+	if o == nil || !event.FailedOpen && !failed(event.Observed) && !slices.ContainsFunc(event.Evidence, failed) {
 		return nil
 	}
 	paths := o.findings(o.began()).Webhooks

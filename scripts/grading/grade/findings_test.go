@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/scripts/grading/protocol"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/submission"
 )
@@ -153,19 +154,18 @@ func TestFloodIsExplained(t *testing.T) {
 func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	t.Parallel()
 	o := logging(t, `{"msg":"Registering webhook","path":"/validate"}`)
-	unanswered := []*report.Check{
+	unanswered := []protocol.Event{
 		{Observed: `it was not answered: failed calling webhook "shop": no`},
-		{Observed: "it was accepted", Evidence: []string{
-			"create icecreams a → 201; the webhook shop did not respond, and failurePolicy Ignore let the request pass",
-		}},
+		{Observed: "it stays", Evidence: []string{`the deletion failed: failed calling webhook "shop": no`}},
+		{Observed: "it was accepted", FailedOpen: true},
 	}
-	for _, check := range unanswered {
-		if got := strings.Join(o.webhookPaths(check), "\n"); got !=
+	for _, event := range unanswered {
+		if got := strings.Join(o.webhookPaths(event), "\n"); got !=
 			"according to its log, the operator serves webhooks at /validate" {
-			t.Errorf("for %+v, the evidence is %q", check, got)
+			t.Errorf("for %+v, the evidence is %q", event, got)
 		}
 	}
-	if got := o.webhookPaths(&report.Check{Observed: "it was accepted"}); got != nil {
+	if got := o.webhookPaths(protocol.Event{Observed: "it was accepted"}); got != nil {
 		t.Errorf("with answers from all webhooks, the evidence is %q", got)
 	}
 	if got := logging(t).webhookPaths(unanswered[0]); got != nil {

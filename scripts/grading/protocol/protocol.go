@@ -109,6 +109,8 @@ type Event struct {
 	Evidence     []string             `json:"evidence,omitempty"`
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
+	// FailedOpen is true if a webhook gave no answer before the check failed, and its failurePolicy let the request pass.
+	FailedOpen bool `json:"failedOpen,omitempty"`
 	// Prevented explains why no submission can be graded here. It ends the run.
 	Prevented string `json:"prevented,omitempty"`
 	Trial     *Trial `json:"trial,omitempty"`
