@@ -31,8 +31,9 @@ const (
 )
 
 // Code returns the parts of a Go file that decide what it does: its tokens, and the comments that a program obeys.
-// Files that differ only in other comments, or in the positions of their line breaks, have the same code. For a file
-// whose examples state their output, and for a file that is not Go, Code returns the whole content.
+// Files that differ only in other comments, in the positions of their line breaks, or in how a string is divided into
+// literals, have the same code. For a file whose examples state their output, and for a file that is not Go, Code
+// returns the whole content.
 func Code(content []byte) []byte {
 	if expectedOutput.Match(content) {
 		return content
@@ -41,8 +42,9 @@ func Code(content []byte) []byte {
 	var all scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(content))
 	all.Init(file, content, func(token.Position, string) { wrong = true }, scanner.ScanComments)
-	var code bytes.Buffer
-	waiting := "" // a comma or semicolon, which has no meaning before a closing bracket
+	var code []word
+	add := func(kind token.Token, text string) { code = append(joined(code, kind), word{kind, text}) }
+	waiting := token.ILLEGAL // or a comma or semicolon, which has no meaning before a closing bracket
 	inSkeleton := false
 	for {
 		_, kind, literal := all.Scan()
@@ -52,27 +54,54 @@ func Code(content []byte) []byte {
 		if kind == token.COMMENT {
 			inSkeleton = strings.HasPrefix(literal, skeletonBegins) || inSkeleton && !strings.HasPrefix(literal, skeletonEnds)
 			if inSkeleton || instruction.MatchString(literal) {
-				code.WriteString(literal + "\x00")
+				add(kind, literal)
 			}
 			continue
 		}
-		if waiting != "" && !slices.Contains([]token.Token{token.RPAREN, token.RBRACK, token.RBRACE}, kind) {
-			code.WriteString(waiting + "\x00")
+		if waiting != token.ILLEGAL && !slices.Contains([]token.Token{token.RPAREN, token.RBRACK, token.RBRACE}, kind) {
+			add(waiting, waiting.String())
 		}
-		waiting = ""
+		waiting = token.ILLEGAL
 		switch {
 		case kind == token.COMMA || kind == token.SEMICOLON:
-			waiting = kind.String()
+			waiting = kind
 		case kind.IsLiteral():
-			code.WriteString(literal + "\x00")
+			add(kind, literal)
 		default:
-			code.WriteString(kind.String() + "\x00")
+			add(kind, kind.String())
 		}
 	}
 	if wrong {
 		return content
 	}
-	return code.Bytes()
+	var result bytes.Buffer
+	for _, w := range joined(code, token.EOF) {
+		result.WriteString(w.text + "\x00")
+	}
+	return result.Bytes()
+}
+
+// word is a token of the code, or a comment.
+type word struct {
+	kind token.Token
+	text string
+}
+
+// joined replaces two string literals that are added at the end of the code by one, if their quotes are of the same
+// kind. It may do so whatever precedes them: the addition of strings is associative, and no operator for strings
+// binds tighter. next is the token that follows. A bracket begins an index or a slice, which is taken of the second
+// literal alone.
+func joined(code []word, next token.Token) []word {
+	n := len(code)
+	if n < 3 || code[n-3].kind != token.STRING || code[n-2].kind != token.ADD || code[n-1].kind != token.STRING ||
+		next == token.LBRACK {
+		return code
+	}
+	first, second := code[n-3].text, code[n-1].text
+	if first[0] != second[0] {
+		return code
+	}
+	return append(code[:n-3], word{token.STRING, first[:len(first)-1] + second[1:]})
 }
 
 // SameCode reports whether a Go file that differs has the same code as at the commit. Its name is slash-separated and

@@ -67,6 +67,47 @@ func Sell(a int, b string) error {
 	}
 }
 
+// Concatenated string literals are the same code as one literal, but only where they have the same meaning.
+func TestConcatenatedLiterals(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		divided, whole string
+		same           bool
+	}{
+		"two literals":         {`f("a" + "b")`, `f("ab")`, true},
+		"many literals":        {`f("a" + "b" + "" + "c", "d" + "e")`, `f("abc", "de")`, true},
+		"two lines":            {"f(\"a \"+\n\t\"b\",\n)", `f("a b")`, true},
+		"a comment in between": {"f(\"a\" + // why\n\t\"b\")", `f("ab")`, true},
+		"the end of the file":  {"const c = \"a\" +\n\t\"b\"", `const c = "ab"`, true},
+		"escapes":              {`f("\x41\"" + "1\n")`, `f("\x41\"1\n")`, true},
+		"after a variable":     {`f(x + "a" + "b")`, `f(x + "ab")`, true},
+		"before a variable":    {`f("a" + "b" + x)`, `f("ab" + x)`, true},
+		"a comparison":         {`f(x == "a" + "b")`, `f(x == "ab")`, true},
+		"an index of a map":    {`f(m["a" + "b"])`, `f(m["ab"])`, true},
+		"the next element":     {`f([]string{"a" + "b", [1]string{"c"}[0]})`, `f([]string{"ab", [1]string{"c"}[0]})`, true},
+		"a slice of a literal": {`f("a" + "bc"[1:])`, `f("abc"[1:])`, false},
+		"a slice of the last":  {`f("a" + "b" + "cd"[1:])`, `f("ab" + "cd"[1:])`, true},
+		"a slice of the first": {`f("ab"[1:] + "c" + "d")`, `f("ab"[1:] + "cd")`, true},
+		"parentheses":          {`f(("a" + "b")[1:])`, `f(("ab")[1:])`, true},
+		"raw literals":         {"f(`a\\`+\n\t`n\n`)", "f(`a\\n\n`)", true},
+		"a raw and another":    {"f(`a` + \"\\n\")", "f(`a\\n`)", false},
+		"another and a raw":    {"f(\"a\" + `\\n`)", `f("a\n")`, false},
+		"numbers":              {`f(11 + 13)`, `f(13)`, false},
+		"another value":        {`f("a" + "b")`, `f("ac")`, false},
+		"another order":        {`f("a" + "b")`, `f("ba")`, false},
+		"two arguments":        {`f("a", "b")`, `f("ab")`, false},
+		"a directive":          {"f(\"a\" +\n//lab:begin b\n\"b\")", `f("ab")`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			divided, whole := changes.Code([]byte(test.divided)), changes.Code([]byte(test.whole))
+			if same := bytes.Equal(divided, whole); same != test.same {
+				t.Errorf("same code = %t, want %t\n%q\n%q", same, test.same, divided, whole)
+			}
+		})
+	}
+}
+
 // The skeleton's alternative code, and the expected output of an example, are comments that count as code.
 func TestSignificantComments(t *testing.T) {
 	t.Parallel()
