@@ -11,7 +11,6 @@ import (
 	"go/token"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 )
 
@@ -31,20 +30,11 @@ type unit struct {
 	lines  []int32
 }
 
-// generated matches the line with which tools mark their output: https://go.dev/s/generatedcode.
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.\r?$`)
-
-// isGenerated looks for the mark before the package clause, where it belongs.
+// isGenerated reports whether a file is marked as generated. What follows its package clause need not parse.
 func isGenerated(content []byte) bool {
-	at := generated.FindIndex(content)
-	if at == nil {
-		return false
-	}
-	clause := packageClause.FindIndex(content)
-	return clause == nil || at[0] < clause[0]
+	file, err := parser.ParseFile(token.NewFileSet(), "", content, parser.PackageClauseOnly|parser.ParseComments)
+	return err == nil && ast.IsGenerated(file)
 }
-
-var packageClause = regexp.MustCompile(`(?m)^package\s`)
 
 // read divides a document into its declarations, in their normal form. Files that do not parse are read as far as
 // possible. Names in external are kept even where the document declares one of the same spelling.
