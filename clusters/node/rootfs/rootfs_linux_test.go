@@ -442,3 +442,18 @@ func TestUserResolvesNamesFromTheImage(t *testing.T) {
 		}
 	}
 }
+
+// The kernel would take each of these for root.
+func TestIDOutOfRangeIsAnError(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{}`,
+		layer(t, file("etc/passwd", "large:x:4294967296:1::/:\nword:x:zero:1::/:\n"), file("etc/group", "large:x:4294967296:\n")))
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"4294967296", "-1", "large", "word", "1:4294967296", "1:-1", "1:large"} {
+		if user, err := s.User(i, who); err == nil {
+			t.Errorf("User(%q) = %+v, want an error", who, user)
+		}
+	}
+}

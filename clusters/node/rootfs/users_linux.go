@@ -4,6 +4,7 @@
 package rootfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,7 +29,7 @@ func (s *Store) User(image Image, who string) (User, error) {
 		name = "0"
 	}
 	user := User{Home: "/"}
-	id, numberErr := strconv.Atoi(name)
+	id, numberErr := parseID(name)
 	user.ID = id
 	entry := find(s.read(image, "etc/passwd"), func(fields []string) bool {
 		const entryLength = 6
@@ -36,8 +37,12 @@ func (s *Store) User(image Image, who string) (User, error) {
 	})
 	switch {
 	case entry != nil:
-		user.ID, _ = strconv.Atoi(entry[2])
-		user.Group, _ = strconv.Atoi(entry[3])
+		var err, groupErr error
+		user.ID, err = parseID(entry[2])
+		user.Group, groupErr = parseID(entry[3])
+		if err = errors.Join(err, groupErr); err != nil {
+			return user, fmt.Errorf("the user %q in /etc/passwd of the image %s: %w", name, image.Reference, err)
+		}
 		if entry[5] != "" {
 			user.Home = entry[5]
 		}
@@ -46,13 +51,15 @@ func (s *Store) User(image Image, who string) (User, error) {
 	}
 	groups := s.read(image, "etc/group")
 	if hasGroup {
-		if number, err := strconv.Atoi(group); err == nil {
-			user.Group = number
-		} else if entry := find(groups, func(fields []string) bool {
-			return len(fields) > 2 && fields[0] == group
-		}); entry != nil {
-			user.Group, _ = strconv.Atoi(entry[2])
-		} else {
+		var err error
+		if user.Group, err = parseID(group); err != nil {
+			if entry := find(groups, func(fields []string) bool {
+				return len(fields) > 2 && fields[0] == group
+			}); entry != nil {
+				user.Group, err = parseID(entry[2])
+			}
+		}
+		if err != nil {
 			return user, fmt.Errorf("the image %s has no group %q in its /etc/group", image.Reference, group)
 		}
 	}
@@ -60,7 +67,7 @@ func (s *Store) User(image Image, who string) (User, error) {
 		find(groups, func(fields []string) bool {
 			const members = 3
 			if len(fields) > members && slices.Contains(strings.Split(fields[members], ","), entry[0]) {
-				if number, err := strconv.Atoi(fields[2]); err == nil {
+				if number, err := parseID(fields[2]); err == nil {
 					user.Groups = append(user.Groups, number)
 				}
 			}
@@ -68,6 +75,14 @@ func (s *Store) User(image Image, who string) (User, error) {
 		})
 	}
 	return user, nil
+}
+
+// parseID parses the ID of a user or a group, from 0 to 2147483647, as other container runtimes do. The kernel ignores
+// all but the last 32 bits of an ID, so 4294967296 would be root, and -1 would change nothing, so that a program would
+// remain root.
+func parseID(text string) (int, error) {
+	id, err := strconv.ParseUint(text, 10, 31)
+	return int(id), err
 }
 
 // find returns the fields of the first line for which wanted returns true.
