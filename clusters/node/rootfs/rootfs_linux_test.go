@@ -443,11 +443,24 @@ func TestUserResolvesNamesFromTheImage(t *testing.T) {
 	}
 }
 
+func TestUserFileThatIsAFIFOIsSkipped(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{}`, layer(t, file("etc/passwd", "web:x:33:34::/srv:/bin/false\n")),
+		layer(t, tar.Header{Typeflag: tar.TypeFifo, Name: "etc/passwd"}))
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	if user, err := s.User(i, "web"); err != nil || user.ID != 33 {
+		t.Errorf("User() = %+v, %v; want ID 33, from the layer below", user, err)
+	}
+}
+
 // The kernel would take each of these for root.
 func TestIDOutOfRangeIsAnError(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`,
-		layer(t, file("etc/passwd", "large:x:4294967296:1::/:\nword:x:zero:1::/:\n"), file("etc/group", "large:x:4294967296:\n")))
+		layer(t, file("etc/passwd", "large:x:4294967296:1::/:\nword:x:zero:1::/:\n"),
+			file("etc/group", "large:x:4294967296:\n")))
 	if err := s.Unpack(i); err != nil {
 		t.Fatal(err)
 	}

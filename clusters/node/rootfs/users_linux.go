@@ -95,20 +95,27 @@ func find(content string, wanted func(fields []string) bool) []string {
 	return nil
 }
 
-// read returns the content of a file from the topmost layer that has it, or nothing if no layer has it.
+// read returns the content of a plain file from the topmost layer that has it, or nothing if no layer has it.
 func (s *Store) read(image Image, name string) string {
 	folders := s.Folders(image)
 	slices.Reverse(folders)
 	for _, folder := range folders {
-		root, err := os.OpenRoot(folder)
-		if err != nil {
-			continue
-		}
-		content, err := root.ReadFile(name)
-		root.Close()
-		if err == nil {
+		if content, err := readPlain(folder, name); err == nil {
 			return string(content)
 		}
 	}
 	return ""
+}
+
+// readPlain reads a file of a layer. An image may have a FIFO at that name, to which no program ever writes.
+func readPlain(layer, name string) ([]byte, error) {
+	root, err := os.OpenRoot(layer)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, errors.New("not a plain file"))
+	}
+	return root.ReadFile(name)
 }
