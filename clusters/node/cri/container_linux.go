@@ -4,11 +4,13 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,6 +89,10 @@ func userOf(security *runtimeapi.LinuxContainerSecurityContext, image string) st
 	return user
 }
 
+// lastRealTime is the last real-time signal, which is also the last of all signals. firstRealTime is the first one that
+// the C library leaves to programs.
+const firstRealTime, lastRealTime = 34, 64
+
 // stopSignal returns the signal that asks a container to end: the Pod's, or else the image's, or else SIGTERM.
 func stopSignal(wanted runtimeapi.Signal, image string) (int, error) {
 	name := strings.ToUpper(image)
@@ -96,36 +102,32 @@ func stopSignal(wanted runtimeapi.Signal, image string) (int, error) {
 	if name == "" {
 		return int(unix.SIGTERM), nil
 	}
-	var number int
-	if n, _ := fmt.Sscanf(name, "%d", &number); n == 1 {
-		return number, nil
+	number, err := strconv.Atoi(name)
+	if err != nil {
+		number = signalNumber(name)
 	}
-	if !strings.HasPrefix(name, "SIG") {
-		name = "SIG" + name
+	// A container with a signal that does not exist could not be stopped.
+	if number < 1 || number > lastRealTime {
+		return 0, fmt.Errorf("unknown signal %q", name)
 	}
-	name = strings.Replace(name, "SIGRTMINPLUS", "SIGRTMIN+", 1)
-	name = strings.Replace(name, "SIGRTMAXMINUS", "SIGRTMAX-", 1)
-	const firstRealTime, lastRealTime = 34, 64 // as the C library counts them
-	for prefix, base := range map[string]int{"SIGRTMIN+": firstRealTime, "SIGRTMAX-": lastRealTime} {
+	return number, nil
+}
+
+// signalNumber returns the number of the signal with a name, such as KILL, SIGKILL or SIGRTMIN+3. It returns 0 if there
+// is none.
+func signalNumber(name string) int {
+	name = "SIG" + strings.TrimPrefix(name, "SIG")
+	name = strings.NewReplacer("MINPLUS", "MIN+", "MAXMINUS", "MAX-").Replace(name) // as the CRI writes them
+	for prefix, base := range map[string]int{"SIGRTMIN": firstRealTime, "SIGRTMAX": lastRealTime} {
 		if offset, ok := strings.CutPrefix(name, prefix); ok {
-			if n, _ := fmt.Sscanf(offset, "%d", &number); n == 1 {
-				if prefix == "SIGRTMAX-" {
-					number = -number
-				}
-				return base + number, nil
+			n, err := strconv.Atoi(cmp.Or(offset, "+0"))
+			if err != nil {
+				return 0
 			}
+			return base + n
 		}
 	}
-	switch name {
-	case "SIGRTMIN":
-		return firstRealTime, nil
-	case "SIGRTMAX":
-		return lastRealTime, nil
-	}
-	if signal := unix.SignalNum(name); signal != 0 {
-		return int(signal), nil
-	}
-	return 0, fmt.Errorf("unknown signal %q", name)
+	return int(unix.SignalNum(name))
 }
 
 // StartContainer starts the program.

@@ -124,6 +124,7 @@ func TestPodSetsUserAndGroup(t *testing.T) {
 
 func TestUnknownReferencesAreErrors(t *testing.T) {
 	r := newRuntime(t)
+	r.putImage(t, "test/signal:v1", `{"config":{"StopSignal":"999"}}`)
 	p := r.pod(t)
 	for name, test := range map[string]struct {
 		change func(*runtimeapi.ContainerConfig)
@@ -140,6 +141,10 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 		"a user": {
 			func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" },
 			`no user "nosuch"`,
+		},
+		"a stop signal": {
+			func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/signal:v1" },
+			`unknown signal "999"`,
 		},
 	} {
 		config := &runtimeapi.ContainerConfig{
