@@ -5,6 +5,7 @@ package cri_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -358,6 +359,27 @@ func TestUnrecordedPodIsRemoved(t *testing.T) {
 		if err != nil || len(entries) != 1 || entries[0].Name() != want {
 			t.Errorf("folder %s contains %v, %v; want only the recorded entry", folder, entries, err)
 		}
+	}
+}
+
+// The kubelet repeats a stop that failed, and the repetition must not leave out anything.
+func TestFailedStopIsContinued(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	r.network.detachErr = errors.New("the kernel is busy")
+	request := &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id}
+	if _, err := r.StopPodSandbox(t.Context(), request); err == nil || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("the first StopPodSandbox() error = %v", err)
+	}
+	if _, err := r.StopPodSandbox(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	if left := r.network.Attached(); len(left) > 0 {
+		t.Errorf("these sandboxes still have a network: %v", left)
+	}
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+		t.Errorf("PodSandboxStatus() = %v, %v; want it not ready", s, err)
 	}
 }
 

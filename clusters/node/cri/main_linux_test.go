@@ -62,6 +62,8 @@ type network struct {
 	drained []string
 	// published has the ports of the node that Pods have: "web 80->8080".
 	published map[string]string
+	// detachErr is the error of the next Detach.
+	detachErr error
 }
 
 func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
@@ -72,8 +74,15 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 	return pod.Namespace, pod.Address, nil
 }
 
-func (n *network) Detach(id string) error { return n.pods.Detach(id) }
-func (n *network) Attached() []string     { return slices.Collect(maps.Keys(n.pods.Pods())) }
+func (n *network) Detach(id string) error {
+	if err := n.detachErr; err != nil {
+		n.detachErr = nil
+		return err
+	}
+	return n.pods.Detach(id)
+}
+
+func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
 func (n *network) Publish(
 	id string, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, ports []*runtimeapi.PortMapping,

@@ -183,14 +183,22 @@ func (s *Server) stop(ctx context.Context, b *sandbox) error {
 			return err
 		}
 	}
-	s.mutex.Lock()
-	was := b.Ready
-	b.Ready = false
-	s.mutex.Unlock()
-	if !was {
+	if !s.setReady(b, false) {
 		return nil
 	}
-	return errors.Join(s.dismantle(ctx, b), s.write(sandboxes, b.ID, b, b.config))
+	if err := s.dismantle(ctx, b); err != nil {
+		s.setReady(b, true) // so that the kubelet's next attempt removes what is left
+		return err
+	}
+	return s.write(sandboxes, b.ID, b, b.config)
+}
+
+// setReady records whether a sandbox is ready, and reports whether it was.
+func (s *Server) setReady(b *sandbox, ready bool) (was bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	was, b.Ready = b.Ready, ready
+	return was
 }
 
 // dismantle removes the parts of a sandbox that exist.
