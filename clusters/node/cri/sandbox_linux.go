@@ -135,7 +135,8 @@ func (s *Server) pause(ctx context.Context, b *sandbox) error {
 		return err
 	}
 	defer closeFiles(files)
-	_, err = s.Keeper.Start(ctx, keeper.Start{ID: b.ID, Spec: spec, Namespaces: files})
+	// If the kubelet gives up while the keeper starts the process, nothing would end that.
+	_, err = s.Keeper.Start(context.WithoutCancel(ctx), keeper.Start{ID: b.ID, Spec: spec, Namespaces: files})
 	return err
 }
 
