@@ -122,6 +122,17 @@ func TestPodSetsUserAndGroup(t *testing.T) {
 	}
 }
 
+func TestReadOnlyRootIncludesNames(t *testing.T) {
+	r := newRuntime(t)
+	script := `for f in resolv.conf hostname; do (echo other > /etc/$f) 2>/dev/null && echo wrote $f; done; echo end`
+	output, _ := r.pod(t).ends("c", script, func(c *runtimeapi.ContainerConfig) {
+		c.Linux.SecurityContext.ReadonlyRootfs = true
+	})
+	if output != "end" {
+		t.Errorf("got output %q, want no file written", output)
+	}
+}
+
 func TestUnknownReferencesAreErrors(t *testing.T) {
 	r := newRuntime(t)
 	r.putImage(t, "test/signal:v1", `{"config":{"StopSignal":"999"}}`)

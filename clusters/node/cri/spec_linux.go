@@ -37,9 +37,10 @@ func (s *Server) spec(b *sandbox, c *containerRecord) (container.Spec, error) {
 	if spec.Cgroup, err = s.createCgroup(c); err != nil {
 		return spec, err
 	}
+	// These are part of the root file system to a Pod that makes it read-only, and all containers of a Pod share them.
 	spec.Mounts = []container.Mount{
-		{Source: s.path(b.ID, "resolv.conf"), Target: "/etc/resolv.conf"},
-		{Source: s.path(b.ID, "hostname"), Target: "/etc/hostname"},
+		{Source: s.path(b.ID, "resolv.conf"), Target: "/etc/resolv.conf", ReadOnly: c.Root.ReadOnly},
+		{Source: s.path(b.ID, "hostname"), Target: "/etc/hostname", ReadOnly: c.Root.ReadOnly},
 	}
 	for _, mount := range c.config.Mounts {
 		m, err := s.mount(mount)
