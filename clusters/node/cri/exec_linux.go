@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -64,10 +65,34 @@ func (s *Server) run(ctx context.Context, id string, p program) (int, error) {
 // its output open.
 const lateOutput = time.Second
 
+// copyOutput copies a pipe until no process has its other end open any more. After the deadline that finishOutput sets,
+// it copies only what the pipe holds.
+func copyOutput(to io.Writer, from *os.File) {
+	_, err := io.Copy(to, from) // the client may have disconnected
+	if !errors.Is(err, os.ErrDeadlineExceeded) || from.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	if held, err := unix.IoctlGetInt(int(from.Fd()), unix.FIONREAD); err == nil {
+		_, _ = io.CopyN(to, from, int64(held))
+	}
+}
+
+// finishOutput waits until the output of a program that has ended is copied, however slowly the client reads it. It
+// drops what processes that the program has left behind write later than lateOutput.
+func finishOutput(copies *sync.WaitGroup, outputs []*os.File) {
+	late := time.AfterFunc(lateOutput, func() {
+		for _, output := range outputs {
+			_ = output.SetReadDeadline(time.Now()) // it may be closed
+		}
+	})
+	defer late.Stop()
+	copies.Wait()
+}
+
 func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p program) (int, error) {
 	var streams container.Streams
 	var copies sync.WaitGroup
-	var ours []*os.File
+	var ours, outputs []*os.File
 	defer func() {
 		for _, file := range ours {
 			file.Close()
@@ -84,8 +109,8 @@ func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p
 		if err != nil {
 			return 0, err
 		}
-		*stream.theirs, ours = write, append(ours, read, write)
-		copies.Go(func() { _, _ = io.Copy(stream.to, read) }) // the client may have disconnected
+		*stream.theirs, ours, outputs = write, append(ours, read, write), append(outputs, read)
+		copies.Go(func() { copyOutput(stream.to, read) })
 	}
 	if p.in != nil {
 		read, write, err := os.Pipe()
@@ -102,15 +127,7 @@ func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p
 	if err != nil {
 		return code, err
 	}
-	copied := make(chan struct{})
-	go func() {
-		copies.Wait()
-		close(copied)
-	}()
-	select {
-	case <-copied:
-	case <-time.After(lateOutput):
-	}
+	finishOutput(&copies, outputs)
 	return code, nil
 }
 
