@@ -226,6 +226,37 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// The program asks without an end of line, and the client answers only when it sees the question.
+func TestAttachedClientSeesIncompleteLine(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(ctx, t, c, `printf "ready\n"; read go; printf "name? "; read name; echo "hello $name"`,
+		func(s *keeper.Start) { s.Stdin = true })
+	await(ctx, t, "the program", func() bool { return contains(log, "ready") })
+	in, answers := io.Pipe()
+	defer answers.Close()
+	output, out := io.Pipe()
+	attached := make(chan error, 1)
+	go func() {
+		err := c.Attach(ctx, id, in, out, io.Discard)
+		out.Close()
+		attached <- err
+	}()
+	for _, step := range []struct{ answer, want string }{{"go\n", "name? "}, {"cow\n", "hello cow\n"}} {
+		go func() { _, _ = io.WriteString(answers, step.answer) }()
+		got := make([]byte, len(step.want))
+		if _, err := io.ReadFull(output, got); err != nil || string(got) != step.want {
+			t.Fatalf("after %q, got %q, %v; want %q", step.answer, got, err, step.want)
+		}
+	}
+	if err := <-attached; err != nil {
+		t.Error(err)
+	}
+	wait(ctx, t, c, id)
+	if !contains(log, "stdout F name? hello cow") {
+		t.Error("the log does not have the whole line")
+	}
+}
+
 func TestTerminal(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`,

@@ -103,43 +103,46 @@ func (l *containerLog) unsubscribe(s *subscriber) {
 	delete(l.subscribers, s)
 }
 
-// copy copies a stream until its end. It writes all available data at once, so that a program with much output does not
-// wait for the disk at every line.
+// copy copies a stream until its end. Attached clients get each piece as it comes: a prompt has no end of line. The log
+// gets all available lines at once, so that a program with much output does not wait for the disk at every line.
 func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 	const buffer = 64 << 10
-	reader := bufio.NewReaderSize(stream, buffer)
+	reader := bufio.NewReaderSize(io.TeeReader(stream, publisher{l, kind}), buffer)
 	var text bytes.Buffer
 	for {
 		l.awaitRoom()
-		first, err := reader.Peek(1) // waits
-		if len(first) == 0 {
-			if err != nil {
+		if _, err := reader.Peek(1); err != nil { // waits
+			return
+		}
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		piece, _ := reader.Peek(reader.Buffered())
+		end := bytes.LastIndexByte(piece, '\n') + 1
+		if end == 0 && len(piece) < lineLimit {
+			// An incomplete line is written when it is complete, if the buffer has room.
+			line, err := reader.ReadSlice('\n')
+			l.writeLines(name, now, line, &text)
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 				return
 			}
 			continue
 		}
-		now := time.Now().UTC().Format(time.RFC3339Nano)
-		piece, _ := reader.Peek(reader.Buffered())
-		content := bytes.Clone(piece)
-		// An incomplete line is written when it is complete, if the buffer has room.
-		end := bytes.LastIndexByte(piece, '\n') + 1
 		if end == 0 {
 			end = len(piece)
-			if end < lineLimit {
-				line, err := reader.ReadSlice('\n')
-				content = bytes.Clone(line)
-				l.writeLines(name, now, line, &text)
-				l.publish(kind, content)
-				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-					return
-				}
-				continue
-			}
 		}
 		l.writeLines(name, now, piece[:end], &text)
-		l.publish(kind, content[:end])
 		_, _ = reader.Discard(end) // it is already buffered
 	}
+}
+
+// publisher passes a stream on to attached clients.
+type publisher struct {
+	log  *containerLog
+	kind frame
+}
+
+func (p publisher) Write(content []byte) (int, error) {
+	p.log.publish(p.kind, content)
+	return len(content), nil
 }
 
 // awaitRoom waits until the file has room.
