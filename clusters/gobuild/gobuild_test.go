@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,27 @@ const (
 	goodbye = "package main\n\nfunc main() { println(\"goodbye\") }\n"
 	aTest   = "package main\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n"
 )
+
+func TestEmbeddedFilesAreFoundInAnyFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "[course] *")
+	var want []string
+	for _, name := range []string{"page.html", "pages/one.html", "pages/deep/two.html", "main.go"} {
+		file := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "page") {
+			want = append(want, file)
+		}
+	}
+	got, err := matching(folder, "all:page*")
+	if slices.Sort(got); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("matching() = %q, %v; want %q", got, err, want)
+	}
+}
 
 // newTarget returns a program of one file in a module of its own.
 func newTarget(t *testing.T) Target {

@@ -203,16 +203,18 @@ func isSource(name string, tests bool) bool {
 	return false
 }
 
-// matching lists the files that a package embeds by a pattern, and those of folders that it names. (package embed)
+// matching lists the files that a package embeds by a pattern, and those of folders that it names. (package embed) The
+// folder's own path is not part of the pattern: it may contain brackets.
 func matching(folder, pattern string) (files []string, err error) {
-	matches, err := filepath.Glob(filepath.Join(folder, filepath.FromSlash(strings.TrimPrefix(pattern, "all:"))))
+	tree := os.DirFS(folder)
+	matches, err := fs.Glob(tree, strings.TrimPrefix(pattern, "all:"))
 	if err != nil {
 		return nil, err
 	}
 	for _, match := range matches {
-		err := filepath.WalkDir(match, func(name string, entry fs.DirEntry, err error) error {
+		err := fs.WalkDir(tree, match, func(name string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
-				files = append(files, name)
+				files = append(files, filepath.Join(folder, name))
 			}
 			return err
 		})
