@@ -10,9 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"time"
 
 	"lva.io/operators/clusters/filelock"
 )
@@ -75,27 +73,17 @@ func RemoveUnused(store, repository string) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(store, folder, url.PathEscape(strings.TrimSuffix(name, "latest"))+"*"))
+	files, err := namesOf(store, strings.TrimSuffix(name, "latest"))
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if info, err := os.Stat(file); err != nil ||
-			unfinished.MatchString(file) && time.Since(info.ModTime()) < writeTimeout {
-			continue
-		}
 		if err := removeUnused(file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// unfinished matches files that Write has not yet renamed to their names. A file older than writeTimeout is left over
-// from a process that ended before.
-var unfinished = regexp.MustCompile(`\.[0-9]+$`)
-
-const writeTimeout = time.Minute
 
 func removeUnused(path string) error {
 	unlock, err := lock(filepath.Dir(path))

@@ -155,7 +155,7 @@ func read(file string) (Image, error) {
 
 // List returns all images that have names.
 func List(store string) ([]Image, error) {
-	files, err := filepath.Glob(filepath.Join(store, folder, "*%2F*"))
+	files, err := namesOf(store, "")
 	if err != nil {
 		return nil, err
 	}
@@ -171,4 +171,21 @@ func List(store string) ([]Image, error) {
 		images = append(images, image)
 	}
 	return images, nil
+}
+
+// namesOf returns the files of the names that begin with a text. The folder has other files, too, and no slash is in
+// their names.
+func namesOf(store, beginning string) (files []string, err error) {
+	dir := filepath.Join(store, folder)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the names of images: %w", err)
+	}
+	for _, entry := range entries {
+		if name, err := url.PathUnescape(entry.Name()); err == nil &&
+			strings.HasPrefix(name, beginning) && strings.Contains(name, "/") {
+			files = append(files, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return files, nil
 }

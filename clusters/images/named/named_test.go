@@ -71,6 +71,23 @@ func TestLastImageOfANameWins(t *testing.T) {
 	}
 }
 
+// The checkout, and so the store, may be in a folder whose name is a pattern to other programs.
+func TestStoreInAFolderWithBrackets(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "[course] *")
+	for _, reference := range []string{"lab/graded:a", "lab/other:b"} {
+		if err := Write(store, Image{Reference: reference}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveUnused(store, "lab/graded"); err != nil {
+		t.Fatal(err)
+	}
+	if images, err := List(store); err != nil || len(images) != 1 || images[0].Reference != "docker.io/lab/other:b" {
+		t.Errorf("List() = %+v, %v; want only the other image", images, err)
+	}
+}
+
 // A file that is still being written has no name yet. The same is true if its writer was killed.
 func TestListOmitsUnfinishedNames(t *testing.T) {
 	t.Parallel()
