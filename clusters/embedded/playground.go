@@ -271,11 +271,11 @@ func (p *Playground) writeState(state playgroundState) error {
 	return os.Rename(temporary, p.stateFile())
 }
 
-// lock makes sure that only one command at a time starts or ends the playground. The lock file is beside the folder,
-// because Down removes the folder.
+// lock makes sure that only one command at a time starts or ends the playground, and creates the playground's folder.
+// The lock file is beside the folder, because Down removes the folder.
 func (p *Playground) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the playground's folder: %w", err)
+	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
+		return nil, fmt.Errorf("creating the folder of the playground's lock: %w", err)
 	}
 	// If a command is killed while it starts a program, the program holds the command's lock for a moment.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -286,6 +286,11 @@ func (p *Playground) lock() (unlock func(), err error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the playground: %w", err)
+	}
+	// This comes after the lock, because the Down that held it has removed the folder.
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		unlock()
+		return nil, fmt.Errorf("creating the playground's folder: %w", err)
 	}
 	return unlock, nil
 }

@@ -119,6 +119,35 @@ func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 	}
 }
 
+// A command that waits for a Down finds the playground's folder removed.
+func TestPlaygroundLockCreatesTheFolder(t *testing.T) {
+	t.Parallel()
+	playground := newPlayground(t)
+	unlockDown, err := playground.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		unlock, err := playground.lock()
+		if err == nil {
+			unlock()
+		}
+		waiting <- err
+	}()
+	<-time.After(50 * time.Millisecond) // usually it waits by then; the test passes if it does not
+	if err := os.RemoveAll(playground.Dir); err != nil {
+		t.Fatal(err)
+	}
+	unlockDown()
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	if !exists(playground.Dir) {
+		t.Error("the folder does not exist")
+	}
+}
+
 // This is one test, because each step begins with the state that the step before it left.
 func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	t.Parallel()
