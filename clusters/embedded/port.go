@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,11 +28,15 @@ type reservation struct {
 
 // reservePort reserves the port, or any free one for 0.
 func reservePort(port int) (*reservation, error) {
+	syscall.ForkLock.RLock() // no program that is started meanwhile inherits the socket
 	descriptor, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(descriptor)
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, fmt.Errorf("reserving a port: %w", err)
 	}
-	unix.CloseOnExec(descriptor)
 	r := &reservation{descriptor: descriptor}
 	if err := r.bind(port); err != nil {
 		r.Release()
