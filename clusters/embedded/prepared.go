@@ -187,14 +187,14 @@ func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
 }
 
-// takeStore copies a prepared store into a run folder. It returns false if there is none, or if its owner lets no other
-// user read it.
+// takeStore copies a prepared store into a run folder. It returns false if there is none, if its owner lets no other
+// user read it, or if another process is removing it, because the program was built again.
 func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
 		return false, nil
 	}
 	err = copyStore(store, to, 0o700, 0o600)
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return false, os.RemoveAll(to)
 	}
 	return err == nil, err

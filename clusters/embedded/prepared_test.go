@@ -264,6 +264,18 @@ func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	}
 }
 
+func TestRemovedStoreIsNotTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	to := filepath.Join(dir, dataDir)
+	if taken, err := takeStore(filepath.Join(dir, "removed"), to); taken || err != nil {
+		t.Errorf("takeStore() = %t, %v; want false", taken, err)
+	}
+	if exists(to) {
+		t.Error("a part of the store was left in the run folder")
+	}
+}
+
 func TestUsedOfKeepsSegmentEnd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ used, size, want int }{
