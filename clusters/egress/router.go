@@ -4,6 +4,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -89,8 +90,8 @@ func (r *Router) Route(service, local string) {
 }
 
 // Hold delays new connections to a local host:port while the process there is being replaced, when they would otherwise
-// be refused. They wait until release is called, or as long as a process may take to accept. Release one Hold of an
-// address before the next.
+// be refused. They wait until release is called or the client disconnects. There is no other time limit, because the
+// replacement takes long on a busy machine. Release one Hold of an address before the next.
 func (r *Router) Hold(local string) (release func()) {
 	released := make(chan struct{})
 	r.mutex.Lock()
@@ -130,7 +131,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "only CONNECT is answered here", http.StatusMethodNotAllowed)
 		return
 	}
-	process, refusal := r.dial(request.URL.Host)
+	process, refusal := r.dial(request.Context(), request.URL.Host)
 	if process != nil {
 		defer r.forget(process)
 	}
@@ -159,7 +160,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 // dial connects to the process that serves a Service, or returns the reason why it can't.
-func (r *Router) dial(service string) (process net.Conn, refusal string) {
+func (r *Router) dial(ctx context.Context, service string) (process net.Conn, refusal string) {
 	r.mutex.Lock()
 	local, known := r.routes[service]
 	released := r.held[local] // nil: it is not held
@@ -170,10 +171,10 @@ func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	if released != nil {
 		select {
 		case <-released:
-		case <-time.After(dialTimeout):
+		case <-ctx.Done(): // the API server or Close has closed the connection
 		}
 	}
-	process, err := net.DialTimeout("tcp", local, dialTimeout)
+	process, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", local)
 	if err != nil {
 		return nil, fmt.Sprintf("no server answers at %s, which serves %s: does the operator run?", local, service)
 	}

@@ -215,6 +215,37 @@ func TestListenInMissingFolder(t *testing.T) {
 	}
 }
 
+func TestCloseEndsWaitForServerRestart(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	router := newRouter(t, socket)
+	const local = "127.0.0.1:1"
+	router.Route("10.96.0.7:443", local)
+	defer router.Hold(local)()
+	connection, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := io.WriteString(connection, "CONNECT 10.96.0.7:443 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(connection)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the connection did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond): // a refusal takes less than a millisecond
+	}
+	if err := router.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
 // A process that is being replaced does not listen for a moment. A client that connects then waits for its successor.
 func TestConnectionWaitsForServerRestart(t *testing.T) {
 	t.Parallel()
@@ -229,7 +260,7 @@ func TestConnectionWaitsForServerRestart(t *testing.T) {
 	old.Close()
 	refusals := make(chan string, 1)
 	go func() {
-		process, refusal := router.dial("10.96.0.7:443")
+		process, refusal := router.dial(t.Context(), "10.96.0.7:443")
 		if process != nil {
 			router.forget(process)
 		}

@@ -24,8 +24,9 @@ import (
 const (
 	// requestTimeout is how long the API server may take to send its request.
 	requestTimeout = 10 * time.Second
-	// dialTimeout is how long it may take to connect to the address in the request.
-	dialTimeout = 5 * time.Second
+	// dialTimeout is how long it may take to connect to the address in the request. The API server's own limits are
+	// shorter, so this ends only what nobody waits for any more. A program that is being replaced makes clients wait.
+	dialTimeout = 30 * time.Second
 )
 
 // serveEgress accepts the connections of the API server to Pods, Services and the kubelet. The API server uses the
