@@ -12,9 +12,9 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/socket"
 )
 
@@ -31,7 +31,7 @@ var ErrTaken = errors.New("another process serves this cluster's Services alread
 // Router forwards connections to Services. All methods are safe for concurrent use.
 type Router struct {
 	path   string
-	lock   *os.File
+	unlock func()
 	server *http.Server
 
 	mutex  sync.Mutex
@@ -47,17 +47,20 @@ type Router struct {
 // error is ErrTaken. The path may be longer than a socket's name may be.
 func Listen(path string) (*Router, error) {
 	// The lock shows whether a Router listens. Unlike the socket's file, it ends with its process, however that ends.
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := filelock.Try(path + ".lock")
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, ErrTaken
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the API server's egress socket: %w", err)
 	}
-	listener, err := listenLocked(path, lock)
+	listener, err := listenLocked(path)
 	if err != nil {
-		lock.Close()
+		unlock()
 		return nil, err
 	}
 	r := &Router{
-		path: path, lock: lock, routes: map[string]string{},
+		path: path, unlock: unlock, routes: map[string]string{},
 		open: map[net.Conn]struct{}{}, held: map[string]chan struct{}{},
 	}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: askTimeout}
@@ -65,12 +68,7 @@ func Listen(path string) (*Router, error) {
 	return r, nil
 }
 
-func listenLocked(path string, lock *os.File) (net.Listener, error) {
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, ErrTaken
-	} else if err != nil {
-		return nil, fmt.Errorf("locking the API server's egress socket: %w", err)
-	}
+func listenLocked(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("removing the socket of an earlier run: %w", err)
 	}
@@ -122,7 +120,8 @@ func (r *Router) Close() error {
 	if removed := os.Remove(r.path); !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
-	return errors.Join(err, r.lock.Close()) // last, because then another Router may listen
+	r.unlock() // last, because then another Router may listen
+	return err
 }
 
 // ServeHTTP answers the API server's CONNECT request, and then copies bytes both ways.

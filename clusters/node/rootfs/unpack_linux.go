@@ -21,12 +21,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/images/named"
 )
 
 // unpackOnce unpacks a layer unless that was done before. The folder gets its name when it is complete, so that a kill
 // never leaves an incomplete layer.
-func (s *Store) unpackOnce(layer named.Blob) (err error) {
+func (s *Store) unpackOnce(layer named.Blob) error {
 	target := s.folder(layer)
 	if _, err := os.Stat(target); err == nil {
 		return nil
@@ -37,10 +38,7 @@ func (s *Store) unpackOnce(layer named.Blob) (err error) {
 		return err
 	}
 	defer lock.Close()
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
-	}
-	if err != nil {
+	if err := filelock.LockExclusive(lock); err != nil {
 		return err
 	}
 	if _, err := os.Stat(target); err == nil {
