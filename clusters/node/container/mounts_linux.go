@@ -196,11 +196,6 @@ func (t tree) devices(dev string, s *Spec) error {
 
 // volume mounts a volume.
 func (t tree) volume(m Mount) error {
-	if m.Memory != "" {
-		return t.at(m.Target, folder, func(p string) error {
-			return unix.Mount("tmpfs", p, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size="+m.Memory)
-		})
-	}
 	if m.Image {
 		return t.image(m)
 	}

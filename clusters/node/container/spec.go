@@ -20,8 +20,6 @@ type Spec struct {
 	// Masked are paths that are hidden, and ReadOnly are paths that can't be written.
 	Masked   []string
 	ReadOnly []string
-	// NewSys gives the container a /sys for its own network.
-	NewSys bool
 	// Devices makes all of the node's /dev visible.
 	Devices bool
 
@@ -59,8 +57,6 @@ type Root struct {
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
-	// Memory mounts a new tmpfs of a size ("64m") in place of Source.
-	Memory string
 	// Propagate passes on later mounts below Source (HostToContainer). Share also passes on those of the container
 	// (Bidirectional).
 	Propagate, Share bool
