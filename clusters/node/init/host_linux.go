@@ -257,77 +257,95 @@ func files(
 ) (root namespace.Root, trees []*os.File, err error) {
 	user, group := mapping.Owner()
 	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
-	for _, dir := range []string{
-		filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "var"), filepath.Join(h.Dir, "log"),
-		filepath.Join(h.Dir, "log", "pods"), unpacked,
-	} {
+	if err := createFolders(h, unpacked, user, group); err != nil {
+		return root, nil, err
+	}
+	root = namespace.Root{
+		Mounts: mounts(h, unpacked, groups),
+		Files: map[string]string{
+			"/etc/passwd":   "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
+			"/etc/group":    "root:x:0:\nnobody:x:65534:\n",
+			"/etc/hostname": h.Name + "\n",
+			"/etc/hosts":    "127.0.0.1 localhost\n" + plan.NodeIP + " " + h.Name + "\n",
+			// The kubelet reads this file to report its operating system.
+			"/etc/os-release":  "ID=operator-labs\nNAME=\"Operator Labs\"\nPRETTY_NAME=\"Operator Labs node\"\n",
+			"/etc/resolv.conf": "nameserver " + plan.NodeIP + "\n",
+		},
+		Links: map[string]string{
+			"/bin/mount": plan.InitPath, "/bin/umount": plan.InitPath,
+			"/var/run": "/run", "/usr/sbin": "bin", "/sbin": "bin",
+		},
+	}
+	if user != os.Geteuid() {
+		trees, err = detach(root.Mounts)
+	}
+	return root, trees, err
+}
+
+// createFolders creates the folders of the machine that the node sees, and gives the user who is root in the node those
+// that the node writes to, and the files that only this user may read.
+func createFolders(h plan.Host, unpacked string, user, group int) error {
+	etc, pods := filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "log", "pods")
+	for _, dir := range []string{etc, filepath.Join(h.Dir, "var"), pods, unpacked} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return root, nil, fmt.Errorf("creating the node's folders: %w", err)
+			return fmt.Errorf("creating the node's folders: %w", err)
 		}
 	}
-	written := []string{filepath.Join(h.Dir, "log", "pods"), unpacked}
+	if user == os.Geteuid() {
+		return nil
+	}
+	written := []string{pods, unpacked}
 	if h.Keep {
 		written = append(written, filepath.Join(h.Dir, "var"))
 	}
-	etc := filepath.Join(h.Dir, "etc")
-	if user != os.Geteuid() {
-		entries, err := os.ReadDir(etc)
-		if err != nil {
-			return root, nil, err
-		}
-		for _, entry := range entries {
-			written = append(written, filepath.Join(etc, entry.Name()))
-		}
-		for _, path := range written {
-			if err := os.Chown(path, user, group); err != nil {
-				return root, nil, fmt.Errorf("changing the owner of the node's files: %w", err)
-			}
+	entries, err := os.ReadDir(etc)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		written = append(written, filepath.Join(etc, entry.Name()))
+	}
+	for _, path := range written {
+		if err := os.Chown(path, user, group); err != nil {
+			return fmt.Errorf("changing the owner of the node's files: %w", err)
 		}
 	}
-	root.Mounts = []namespace.Mount{
+	return nil
+}
+
+// mounts returns the mounts of the node's file system, parents first.
+func mounts(h plan.Host, unpacked string, groups *cgroup.Group) []namespace.Mount {
+	// The size is 25% of the machine's memory.
+	data := namespace.Mount{Target: "/var", Options: "mode=755,size=25%"}
+	if h.Keep {
+		data = namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")}
+	}
+	all := []namespace.Mount{
 		{Target: "/tmp", Options: "mode=1777,size=10%"},
 		{Target: "/run", Options: "mode=755,size=10%"},
+		data,
+		{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},
+		{Target: plan.Etc, Source: filepath.Join(h.Dir, "etc"), ReadOnly: true},
+		{Target: plan.Layers, Source: unpacked},
+		{Target: plan.InitPath, Source: h.Init, ReadOnly: true},
 	}
-	if h.Keep {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")})
-	} else {
-		// The size is 25% of the machine's memory.
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"})
-	}
-	root.Mounts = append(root.Mounts,
-		namespace.Mount{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},
-		namespace.Mount{Target: plan.Etc, Source: etc, ReadOnly: true},
-		namespace.Mount{Target: plan.Layers, Source: unpacked},
-		namespace.Mount{Target: plan.InitPath, Source: h.Init, ReadOnly: true},
-	)
 	for target, source := range map[string]string{plan.AgentPath: h.Agent, plan.ControlPlanePath: h.ControlPlane} {
 		if source != "" {
-			root.Mounts = append(root.Mounts, namespace.Mount{Target: target, Source: source, ReadOnly: true})
+			all = append(all, namespace.Mount{Target: target, Source: source, ReadOnly: true})
 		}
 	}
 	if groups != nil {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: plan.Cgroups, Source: groups.Dir})
+		all = append(all, namespace.Mount{Target: plan.Cgroups, Source: groups.Dir})
 	}
 	if _, err := os.Stat(h.Images); err == nil {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: plan.Images, Source: h.Images, ReadOnly: true})
+		all = append(all, namespace.Mount{Target: plan.Images, Source: h.Images, ReadOnly: true})
 	}
-	root.Files = map[string]string{
-		"/etc/passwd":   "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
-		"/etc/group":    "root:x:0:\nnobody:x:65534:\n",
-		"/etc/hostname": h.Name + "\n",
-		"/etc/hosts":    "127.0.0.1 localhost\n" + plan.NodeIP + " " + h.Name + "\n",
-		// The kubelet reads this file to report its operating system.
-		"/etc/os-release":  "ID=operator-labs\nNAME=\"Operator Labs\"\nPRETTY_NAME=\"Operator Labs node\"\n",
-		"/etc/resolv.conf": "nameserver " + plan.NodeIP + "\n",
-	}
-	root.Links = map[string]string{
-		"/bin/mount": plan.InitPath, "/bin/umount": plan.InitPath,
-		"/var/run": "/run", "/usr/sbin": "bin", "/sbin": "bin",
-	}
-	if user == os.Geteuid() {
-		return root, nil, nil
-	}
-	for i, mount := range root.Mounts {
+	return all
+}
+
+// detach opens the sources of mounts for a user who has no right to see their paths.
+func detach(mounts []namespace.Mount) (trees []*os.File, err error) {
+	for i, mount := range mounts {
 		if mount.Source == "" {
 			continue
 		}
@@ -336,12 +354,12 @@ func files(
 			closeFiles(trees)
 			// Copying a mount requires the same right as creating a namespace, and the seccomp filter of a container forbids
 			// both.
-			return root, nil, namespace.Explain(fmt.Errorf("copying the mounts of the node's files: %w", err))
+			return nil, namespace.Explain(fmt.Errorf("copying the mounts of the node's files: %w", err))
 		}
-		root.Mounts[i].Tree = firstTree + len(trees)
+		mounts[i].Tree = firstTree + len(trees)
 		trees = append(trees, tree)
 	}
-	return root, trees, nil
+	return trees, nil
 }
 
 func closeFiles(files []*os.File) {
