@@ -44,18 +44,7 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 		return err
 	}
 	defer scope.Close()
-	// dpkg waits for the disk after each file, unless an option turns that off. A half-made root is worthless anyway.
-	command := []string{
-		"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io",
-		"--include=" + strings.Join(root.Packages, ","), root.Suite, "-",
-	}
-	// The mounts that it creates in the root, such as /proc, are removed with it, also when it is killed.
-	alone := []string{"unshare", "--mount"}
-	if os.Geteuid() != 0 {
-		// The command's own mode without root maps this user to one of many, which may not even enter our folders.
-		alone = append(alone, "--user", "--map-root-user", "--map-auto")
-	}
-	command = append(append(alone, "--"), command...)
+	command := debianCommand(root)
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return err
@@ -116,6 +105,20 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 			name, problem, strings.Join(last, "\n"))
 	}
 	return nil
+}
+
+// debianCommand returns the command that installs the packages of a root, and writes it as an archive.
+func debianCommand(root Debian) []string {
+	// The mounts that it creates in the root, such as /proc, are removed with it, also when it is killed.
+	command := []string{"unshare", "--mount"}
+	if os.Geteuid() != 0 {
+		// The command's own mode without root maps this user to one of many, which may not even enter our folders.
+		command = append(command, "--user", "--map-root-user", "--map-auto")
+	}
+	// dpkg waits for the disk after each file, unless an option turns that off. A half-made root is worthless anyway.
+	return append(command, "--",
+		"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io",
+		"--include="+strings.Join(root.Packages, ","), root.Suite, "-")
 }
 
 // normalise copies a root without the files that should not be in an image, and without any trace of when it was built.
