@@ -21,52 +21,41 @@ const generatedCopies = "zz_generated.deepcopy"
 // can't be parsed.
 func (b *Builder) copyNotices() (notices []string) {
 	for _, folder := range b.sources.folders() {
-		for _, name := range b.sources[folder] {
-			if !strings.HasPrefix(path.Base(name), generatedCopies) {
-				continue
-			}
-			if what := b.uncopied(name, b.sources[folder]); what != "" {
-				notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, "+
-					"which copies then share: run `make generate`", name, what))
-			}
+		i := slices.IndexFunc(b.sources[folder], isGeneratedCopy)
+		if i < 0 {
+			continue
+		}
+		if what := b.uncopied(b.sources[folder]); what != "" {
+			notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, "+
+				"which copies then share: run `make generate`", b.sources[folder][i], what))
 		}
 	}
 	return notices
 }
 
-// uncopied returns the name of a field or a type that generated code does not copy, or an empty string if it copies
-// all.
-func (b *Builder) uncopied(generated string, sources []string) string {
-	copied := b.parse(generated)
-	if copied == nil {
-		return ""
-	}
+func isGeneratedCopy(name string) bool { return strings.HasPrefix(path.Base(name), generatedCopies) }
+
+// uncopied returns the name of a field or a type that the generated code of a folder does not copy, or an empty string
+// if it copies all.
+func (b *Builder) uncopied(sources []string) string {
 	// mentions holds the fields that each generated function names.
 	mentions := map[string]map[string]bool{}
-	for _, declaration := range copied.Decls {
-		function, ok := declaration.(*ast.FuncDecl)
-		if !ok || function.Name.Name != "DeepCopyInto" || function.Recv == nil ||
-			len(function.Recv.List) != 1 || function.Body == nil {
-			continue
-		}
-		fields := map[string]bool{}
-		ast.Inspect(function.Body, func(node ast.Node) bool {
-			if selector, ok := node.(*ast.SelectorExpr); ok {
-				fields[selector.Sel.Name] = true
-			}
-			return true
-		})
-		mentions[baseName(function.Recv.List[0].Type)] = fields
-	}
 	types, handmade := map[string]ast.Expr{}, map[string]bool{}
 	for _, name := range sources {
-		if name == generated || strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		if file := b.parse(name); file != nil {
+		switch file := b.parse(name); {
+		case file == nil:
+		case isGeneratedCopy(name):
+			for _, function := range copiers(file) {
+				mentions[baseName(function.Recv.List[0].Type)] = selected(function.Body)
+			}
+		default:
 			collect(file, types, handmade)
 		}
 	}
+	known := map[string]bool{}
 	for _, name := range sortedKeys(types) {
 		structure, ok := types[name].(*ast.StructType)
 		if !ok || mentions[name] == nil {
@@ -79,7 +68,7 @@ func (b *Builder) uncopied(generated string, sources []string) string {
 				switch {
 				case sharesMemory(field.Type, types) && !mentions[name][fieldName]:
 					return name + "." + fieldName
-				case isStruct && needsCopy(baseName(field.Type), types, map[string]bool{}) &&
+				case isStruct && needsCopy(baseName(field.Type), types, known) &&
 					mentions[baseName(field.Type)] == nil && !handmade[baseName(field.Type)]:
 					return baseName(field.Type)
 				}
@@ -101,12 +90,37 @@ func (b *Builder) parse(name string) *ast.File {
 	return file
 }
 
+// copiers returns the methods DeepCopyInto of a file. Without a compiler's checks, a method may have no receiver and no
+// body.
+func copiers(file *ast.File) (found []*ast.FuncDecl) {
+	for _, declaration := range file.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if ok && function.Name.Name == "DeepCopyInto" && function.Recv != nil && len(function.Recv.List) == 1 &&
+			function.Body != nil {
+			found = append(found, function)
+		}
+	}
+	return found
+}
+
+// selected returns the names of all fields and methods that a function selects.
+func selected(body *ast.BlockStmt) map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(body, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			names[selector.Sel.Name] = true
+		}
+		return true
+	})
+	return names
+}
+
 // collect adds the types of a file to types, and those with a handwritten DeepCopyInto to handmade.
 func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool) {
+	for _, function := range copiers(file) {
+		handmade[baseName(function.Recv.List[0].Type)] = true
+	}
 	for _, declaration := range file.Decls {
-		if function, ok := declaration.(*ast.FuncDecl); ok && function.Name.Name == "DeepCopyInto" && function.Recv != nil {
-			handmade[baseName(function.Recv.List[0].Type)] = true
-		}
 		general, ok := declaration.(*ast.GenDecl)
 		if !ok || general.Tok != token.TYPE {
 			continue
@@ -119,10 +133,13 @@ func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool
 	}
 }
 
+// maxNamed is the number of types that may be defined by one another, as in `type Menu Scoops`.
+const maxNamed = 20
+
 // sharesMemory reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice
 // or a map.
 func sharesMemory(field ast.Expr, types map[string]ast.Expr) bool {
-	for range types { // named types of named types, without cycles
+	for range maxNamed { // named types of named types, which may be a cycle
 		name, ok := field.(*ast.Ident)
 		if !ok || types[name.Name] == nil {
 			break
@@ -139,16 +156,18 @@ func sharesMemory(field ast.Expr, types map[string]ast.Expr) bool {
 }
 
 // needsCopy reports whether a struct of the package has a field that copies would share, directly or in a nested
-// struct.
-func needsCopy(name string, types map[string]ast.Expr, seen map[string]bool) bool {
-	structure, ok := types[name].(*ast.StructType)
-	if !ok || seen[name] {
-		return false
+// struct. known holds its results.
+func needsCopy(name string, types map[string]ast.Expr, known map[string]bool) bool {
+	needs, ok := known[name]
+	structure, isStruct := types[name].(*ast.StructType)
+	if ok || !isStruct {
+		return needs
 	}
-	seen[name] = true
-	return slices.ContainsFunc(structure.Fields.List, func(field *ast.Field) bool {
-		return sharesMemory(field.Type, types) || needsCopy(baseName(field.Type), types, seen)
+	known[name] = false // a struct that contains itself does not compile
+	known[name] = slices.ContainsFunc(structure.Fields.List, func(field *ast.Field) bool {
+		return sharesMemory(field.Type, types) || needsCopy(baseName(field.Type), types, known)
 	})
+	return known[name]
 }
 
 // baseName returns the name of a type of the same package without the types that wrap it: Icecream for []*Icecream.

@@ -101,3 +101,22 @@ func generateCopies(t *testing.T, b *Builder) string {
 	}
 	return string(content)
 }
+
+// The analysis also reads files that the compiler leaves out, and whose functions it has therefore not checked.
+func TestDeepCopyOfImpossibleFunctions(t *testing.T) {
+	t.Parallel()
+	for _, function := range []string{
+		"func () DeepCopyInto() {}", "func (a, b, c *IceSpec) DeepCopyInto()", "func (IceSpec, Cone) DeepCopyInto() {}",
+		"func (a struct{ b int }) DeepCopyInto() {}", "type Loop Pool\n\ntype Pool Loop\n\ntype Deep struct{ Deep }",
+	} {
+		for _, file := range []string{"zz_generated.deepcopy.go", "other.go"} {
+			b := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+				"-- api/v1/types.go --\n"+iceTypes+
+				"-- api/v1/zz_generated.deepcopy_more.go --\npackage v1\n\nfunc (in *IceSpec) DeepCopyInto(out *IceSpec) {}\n"+
+				"-- api/v1/"+file+" --\n//go:build ignore\n\npackage v1\n\n"+function+"\n"))
+			if got := b.copyNotices(); len(got) != 1 {
+				t.Errorf("%s in %s: got notices %q, want one", function, file, got)
+			}
+		}
+	}
+}
