@@ -210,21 +210,31 @@ func (r *reader) observed(line string, record record) {
 	r.endPanic()
 }
 
-// klogValue finds the value in "%#v (%v)", which klog logged until Kubernetes 1.30.
+// klogValue finds the value in "%#v (%v)", which klog logged until Kubernetes 1.30: it follows a Go literal in which
+// every bracket and quote is closed.
 func klogValue(text string) string {
-	for i := range text {
-		if strings.HasPrefix(text[i:], " (") && strings.HasSuffix(text, ")") && balanced(text[:i]) {
+	if !strings.HasSuffix(text, ")") {
+		return text
+	}
+	var braces, parentheses, quotes int // those before the current byte: a line may be long, so it is read only once
+	for i := range len(text) {
+		if i > 0 && braces == 0 && parentheses == 0 && quotes%2 == 0 && strings.HasPrefix(text[i:], " (") {
 			return text[i+2 : len(text)-1]
+		}
+		switch text[i] {
+		case '{':
+			braces++
+		case '}':
+			braces--
+		case '(':
+			parentheses++
+		case ')':
+			parentheses--
+		case '"':
+			quotes++
 		}
 	}
 	return text
-}
-
-// balanced reports whether every bracket and quote in a Go literal is closed.
-func balanced(literal string) bool {
-	return literal != "" && strings.Count(literal, "{") == strings.Count(literal, "}") &&
-		strings.Count(literal, "(") == strings.Count(literal, ")") &&
-		strings.Count(literal, `"`)%2 == 0
 }
 
 func (r *reader) endPanic() {

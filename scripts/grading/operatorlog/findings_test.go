@@ -235,3 +235,24 @@ func TestReadLastError(t *testing.T) {
 		})
 	}
 }
+
+func TestReadValueBesideGoLiteral(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(" (", 1<<21) + ")" // an operator can log a line of megabytes
+	for _, test := range []struct{ logged, want string }{
+		{`main.cold{degrees:(-3)} (too cold)`, "too cold"},
+		{`&errors.errorString{s:"a (b"} (a (b)`, "a (b"},
+		{`"melted (again)" (melted (again))`, "melted (again)"},
+		{`melted (again`, "melted (again"},
+		{` (melted)`, " (melted)"},
+		{`f(x)`, "f(x)"},
+		{`0x0 ()`, ""},
+		{many, many},
+	} {
+		log := "E1122 09:58:43.363286   14442 main.go:81] Observed a panic: " + test.logged
+		got := operatorlog.Read(log, source).Panics
+		if len(got) != 1 || strings.TrimSpace(got[0].Value) != strings.TrimSpace(test.want) {
+			t.Errorf("%.99s is read as %.99v, want the value %.99s", test.logged, got, test.want)
+		}
+	}
+}
