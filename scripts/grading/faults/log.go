@@ -16,6 +16,9 @@ import (
 // without end from filling the memory.
 const LogLimit = 20000
 
+// textLimit is the maximum length of each text of an entry, in bytes. Names that Kubernetes accepts are shorter.
+const textLimit = 1000
+
 // Operator is the service of entries that are not requests: the operator was killed or started. Check is the service of
 // entries that are requests of a check, which are logged together with those of the operator.
 const (
@@ -129,6 +132,17 @@ func (e Entry) Class() Class {
 	return Read
 }
 
+// limit cuts the texts of an entry, most of which come from the operator. It copies them, because a short part of a long
+// URL would keep the whole URL in memory.
+func (e *Entry) limit() {
+	for _, text := range []*string{&e.Verb, &e.Resource, &e.Namespace, &e.Name, &e.About, &e.Message} {
+		if len(*text) > textLimit {
+			*text = strings.ToValidUTF8((*text)[:textLimit], "") + "…"
+		}
+		*text = strings.Clone(*text)
+	}
+}
+
 // record is the log while it is written.
 type record struct {
 	began time.Time
@@ -148,6 +162,7 @@ func (r *record) add(entry Entry) *Entry {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.next++
+	entry.limit()
 	entry.ID, entry.Time = r.next, r.now()
 	if len(r.entries) == 2*LogLimit {
 		r.entries = append(r.entries[:0], r.entries[LogLimit:]...)
@@ -162,6 +177,7 @@ func (r *record) update(entry *Entry, change func(*Entry)) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	change(entry)
+	entry.limit()
 }
 
 func (r *record) all() []Entry {
