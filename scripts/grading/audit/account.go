@@ -5,6 +5,7 @@ package audit
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -24,7 +25,9 @@ func (a *accounts) add(event Event) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	account := "system:serviceaccount:" + event.Namespace + ":" + event.Name
-	a.creators[account] = append(a.creators[account], event.User)
+	if !slices.Contains(a.creators[account], event.User) {
+		a.creators[account] = append(a.creators[account], event.User)
+	}
 }
 
 // belongs reports whether an account is a user's own, or was created by one of the user's own accounts.

@@ -236,6 +236,11 @@ func TestByIncludesAccountsOfUser(t *testing.T) {
 	if want := []string{student, helper, second}; !slices.Equal(got, want) {
 		t.Errorf("accounts of the student are %q, want %q", got, want)
 	}
+	file.write(created(helper, "second", "token", 201) + line(time.Now(), student, "get", "last"))
+	log.Since(0, func(Event) bool { return true })
+	if got := log.accounts.creators[second]; len(got) > 2 {
+		t.Errorf("after another token for the same account, its creators are %q", got)
+	}
 }
 
 func TestQuietEndsWithTheContext(t *testing.T) {

@@ -147,3 +147,18 @@ func TestForbiddenRights(t *testing.T) {
 		t.Errorf("markers are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// An operator can ask for as many URLs, with as many methods, as it likes.
+func TestForbiddenRightsToManyURLs(t *testing.T) {
+	t.Parallel()
+	var events []Event
+	const many = 200_000
+	for i := range many {
+		events = append(events,
+			Event{Verb: "get", URL: fmt.Sprintf("/%d", i), Code: 403}, Event{Verb: fmt.Sprint(i), URL: "/", Code: 403})
+	}
+	rights := ForbiddenRights(events)
+	if len(rights) != many+1 || len(rights[0].Verbs) != many || rights[0].Count != many {
+		t.Errorf("there are %d rights, want %d", len(rights), many+1)
+	}
+}

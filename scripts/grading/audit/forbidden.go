@@ -6,6 +6,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -31,25 +32,31 @@ func compareVerbs(a, b string) int {
 
 // ForbiddenRights sums up the requests that were forbidden, in a stable order.
 func ForbiddenRights(events []Event) []Forbidden {
-	var rights []Forbidden
+	type right struct{ group, resource, subresource, namespace, url string }
+	counts := map[right]map[string]int{} // by verb
 	for _, e := range events {
 		if !Denied(e) {
 			continue
 		}
-		missing := Forbidden{Group: e.Group, Resource: e.Resource, Subresource: e.Subresource, URL: e.URL}
+		missing := right{group: e.Group, resource: e.Resource, subresource: e.Subresource, url: e.URL}
 		if leases(e.Group, e.Resource) {
-			missing.Namespace = e.Namespace
+			missing.namespace = e.Namespace
 		}
-		i := slices.IndexFunc(rights, func(r Forbidden) bool { return compare(r, missing) == 0 })
-		if i < 0 {
-			i, rights = len(rights), append(rights, missing)
+		if counts[missing] == nil {
+			counts[missing] = map[string]int{}
 		}
-		right := &rights[i]
-		right.Count++
-		if !slices.Contains(right.Verbs, e.Verb) {
-			right.Verbs = append(right.Verbs, e.Verb)
-			slices.SortFunc(right.Verbs, compareVerbs)
+		counts[missing][e.Verb]++
+	}
+	var rights []Forbidden
+	for missing, requests := range counts {
+		sum := Forbidden{
+			Group: missing.group, Resource: missing.resource, Subresource: missing.subresource,
+			Namespace: missing.namespace, URL: missing.url, Verbs: slices.SortedFunc(maps.Keys(requests), compareVerbs),
 		}
+		for _, count := range requests {
+			sum.Count += count
+		}
+		rights = append(rights, sum)
 	}
 	slices.SortFunc(rights, compare)
 	return rights
