@@ -302,6 +302,7 @@ func installError(what string, err error) error {
 			"that others use, too: grade it on the embedded cluster, or request fewer rights: %v", what, err)}
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsRequestEntityTooLargeError(err) ||
 		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // an unknown field
 		return &submission.Problem{Reason: fmt.Sprintf("the API server refuses %s: %v", what, err)}
 	}
@@ -315,6 +316,11 @@ func (t Target) Apply(
 	if object.GetName() == "" {
 		return nil, &submission.Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata",
 			object.GetKind())}
+	}
+	// The client would refuse such a name before the API server can.
+	if mistakes := rest.IsValidPathSegmentName(object.GetName()); len(mistakes) > 0 {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the %s has an invalid name: it %s",
+			submission.NameOf(object), strings.Join(mistakes, ", and "))}
 	}
 	object = object.DeepCopy()
 	object.SetLabels(labelled(object.GetLabels()))

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"lva.io/operators/scripts/grading/stage/stagetest"
 	"lva.io/operators/scripts/grading/submission"
@@ -50,5 +52,22 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 				t.Errorf("got notices %q, want a match for %q", notices, test.notice)
 			}
 		})
+	}
+}
+
+func TestImpossibleNameIsTheSubmissionsProblem(t *testing.T) {
+	t.Parallel()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/b", "100%", ".."} {
+		definition := stagetest.Objects(t, samples.Sorbets)[0]
+		definition.SetName(name)
+		_, err := Target{}.Apply(t.Context(), client.Resource(Definitions), definition)
+		want := "the CustomResourceDefinition " + name + " has an invalid name: it may not "
+		if problem := stagetest.ProblemOf(t, err); !strings.HasPrefix(problem.Reason, want) {
+			t.Errorf("the name %s: got %q, want the prefix %q", name, problem.Reason, want)
+		}
 	}
 }
