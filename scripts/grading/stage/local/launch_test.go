@@ -4,11 +4,13 @@
 package local
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/stagetest"
 	"lva.io/operators/scripts/grading/submission"
@@ -160,6 +162,35 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 		<-started.Done()
 		if !strings.Contains(output.String(), want+"\n") {
 			t.Errorf("with %s: got\n%s\nwant %q", flag, output.String(), want)
+		}
+	}
+}
+
+// A program may leave its home in a state in which the next one can't be started.
+func TestFolderOfOperatorIsReplaced(t *testing.T) {
+	t.Parallel()
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := scope.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &submission.Builder{Scope: scope}
+	kube := filepath.Join(b.Home(), ".kube")
+	for _, closed := range []string{kube, b.Home()} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(kube, "config", "deep"), 0o700), os.Chmod(closed, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := launched(b, "").fillFolder(".kube", func(folder *os.Root) error {
+			return folder.WriteFile("config", nil, 0o600)
+		}); err != nil {
+			t.Errorf("without permissions for %s: error = %v", closed, err)
+		}
+		if err := os.RemoveAll(kube); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

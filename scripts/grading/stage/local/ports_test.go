@@ -253,3 +253,32 @@ func TestClaimWaitsForAPortToBecomeFree(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOperatorClaimsFewPorts(t *testing.T) {
+	t.Parallel()
+	ports := ""
+	for port := range maxPorts + 1 {
+		ports += fmt.Sprintf("  - {name: p%d, port: %d, targetPort: %d}\n", port, port+1, firstPort+port)
+	}
+	service := strings.Replace(samples.Service, "  - port: 443\n", ports+"  - port: 443\n", 1)
+	_, err := generated(t, operatorWith(fixedPort, samples.Webhook+service)).Prepare(t.Context(), func(string) {})
+	if problem := stagetest.ProblemOf(t, err); !strings.Contains(problem.Reason, "at most 16 are allowed") {
+		t.Errorf("got %q, want that the operator has too many ports", problem.Reason)
+	}
+}
+
+// The API server refuses such a Service later.
+func TestServiceWithInvalidNameGetsNoCertificate(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"schöner-service", "a/b", strings.Repeat("a", 300)} {
+		service := strings.Replace(serviceAt(unusedPort(t)), "name: webhook-service", "name: "+name, 1)
+		prepared, err := generated(t, operatorWith(fixedPort, samples.Webhook+service)).Prepare(t.Context(), func(string) {})
+		if err != nil {
+			t.Errorf("the Service %s: Prepare(): %v", name, err)
+			continue
+		}
+		if err := prepared.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

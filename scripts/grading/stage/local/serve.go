@@ -19,9 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/grading/stage/install"
 	"lva.io/operators/scripts/grading/submission"
 )
@@ -50,6 +52,10 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	return nil
 }
 
+// maxPorts is the maximum number of target ports that an operator may insist on. Every one is claimed, and other runs on
+// this machine need some as well.
+const maxPorts = 16
+
 // claimPorts claims the ports at which the operator listens: any port if a flag sets it, and otherwise the target ports
 // of its Services. It is unknown whether an operator without webhooks listens at all.
 func (o *operator) claimPorts(ctx context.Context, onWait func(reason string)) error {
@@ -75,6 +81,10 @@ func (o *operator) claimPorts(ctx context.Context, onWait func(reason string)) e
 		o.flags = []string{fmt.Sprintf("%s=%d", o.Launch.WebhookPort, c.port)}
 		return nil
 	}
+	if len(o.targets) > maxPorts {
+		return &submission.Problem{Reason: fmt.Sprintf("the Services of the webhooks have %d different target ports, "+
+			"but at most %d are allowed: name only those at which the operator listens", len(o.targets), maxPorts)}
+	}
 	// Always in the same order, so that no two operators wait for each other.
 	for _, target := range slices.Sorted(maps.Keys(o.targets)) {
 		c, err := claimPort(ctx, target, portPatience, onWait)
@@ -93,9 +103,6 @@ func (o *operator) certify() error {
 		return err
 	}
 	hosts := hostsOf(o.Manifests.Services)
-	if len(hosts) == 0 {
-		hosts = []string{submission.DefaultService + "." + submission.AccountNamespace + ".svc"}
-	}
 	o.host = hosts[0]
 	pair, err := o.ca.Server(o.host, hosts)
 	if err != nil {
@@ -110,9 +117,9 @@ func (o *operator) certify() error {
 }
 
 // fillFolder creates a folder in the operator's home, and fills it. It replaces everything that the program has left
-// there, which may be a link to a file of the user, or a pipe without a reader.
+// there, which may be a link to a file of the user, a pipe without a reader, or a folder without permissions.
 func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
-	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(o.Home(), 0o700), os.Chmod(o.Home(), 0o700)); err != nil {
 		return err
 	}
 	home, err := os.OpenRoot(o.Home())
@@ -121,7 +128,9 @@ func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 	}
 	defer home.Close()
 	first, _, _ := strings.Cut(folder, "/")
-	if err := errors.Join(home.RemoveAll(first), home.MkdirAll(filepath.FromSlash(folder), 0o700)); err != nil {
+	if err := errors.Join(
+		removal.All(filepath.Join(o.Home(), first)), home.MkdirAll(filepath.FromSlash(folder), 0o700),
+	); err != nil {
 		return err
 	}
 	inside, err := home.OpenRoot(filepath.FromSlash(folder))
@@ -131,11 +140,19 @@ func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 	return errors.Join(fill(inside), inside.Close())
 }
 
-// hostsOf returns the host names of Services in the operator's namespace.
+// hostsOf returns the host names of Services in the operator's namespace, or that of the default Service if there are
+// none. It leaves out invalid names, which a certificate might not be able to hold. The API server refuses such Services
+// when they are created.
 func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 	for _, service := range services {
+		if len(validation.IsDNS1123Label(service.GetName())) > 0 {
+			continue
+		}
 		host := service.GetName() + "." + submission.AccountNamespace + ".svc"
 		hosts = append(hosts, host, host+".cluster.local")
+	}
+	if len(hosts) == 0 {
+		hosts = []string{submission.DefaultService + "." + submission.AccountNamespace + ".svc"}
 	}
 	return hosts
 }
