@@ -75,13 +75,26 @@ func (s *Submission) deployed() (found Launch) {
 	return found
 }
 
+// launchLimit is the maximum size of the command and of the variables that are taken from a Deployment, in bytes, where
+// each counts a little more than its text. The kernel starts no program with much more.
+const launchLimit = 32 << 10
+
+// ownVariable matches the variables that also control the grader's own program which starts the operator: those of Go's
+// runtime and of the dynamic linker.
+var ownVariable = regexp.MustCompile(`^(GOGC|GOMEMLIMIT|GODEBUG|GOMAXPROCS|GOTRACEBACK|GOCOVERDIR|LD_.*|GLIBC_.*)$`)
+
 func newLaunch(container *corev1.Container) (found Launch) {
+	left := launchLimit
+	fits := func(text string) bool {
+		left -= len(text) + 16
+		return left > 0 && !strings.Contains(text, "\x00")
+	}
 	words := container.Args
 	if len(container.Command) > 0 { // otherwise the image names the program
 		words = slices.Concat(container.Command[1:], container.Args)
 	}
 	for _, word := range words {
-		if !commandWord.MatchString(word) {
+		if !commandWord.MatchString(word) || !fits(word) {
 			break
 		}
 		found.Command = append(found.Command, word)
@@ -92,10 +105,13 @@ func newLaunch(container *corev1.Container) (found Launch) {
 			value = podFields[from.FieldRef.FieldPath]
 		}
 		// Values from a Secret or a ConfigMap are not available, and Kubernetes' own variables point to the Pod's API server.
-		if value == "" || strings.Contains(value, "$(") || strings.HasPrefix(variable.Name, "KUBERNETES_") {
+		if value == "" || strings.Contains(value, "$(") || strings.HasPrefix(variable.Name, "KUBERNETES_") ||
+			ownVariable.MatchString(variable.Name) {
 			continue
 		}
-		found.Environment = append(found.Environment, variable.Name+"="+value)
+		if entry := variable.Name + "=" + value; fits(entry) {
+			found.Environment = append(found.Environment, entry)
+		}
 	}
 	return found
 }
