@@ -35,6 +35,9 @@ func (b *Builder) markerNotices(ctx context.Context) ([]string, error) {
 	}
 	var notices []string
 	for _, s := range suspects {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if notice := known.judge(s.text); notice != "" {
 			notices = append(notices, fmt.Sprintf("%s:%d: %s", s.file, s.line, notice))
 		}
@@ -126,6 +129,10 @@ var foreignMarkers = []string{"kubebuilder:scaffold", "kubebuilder:docs-gen", "k
 // intended one.
 const maxTypos = 2
 
+// maxMarker is the maximum length of a name that may be a misspelled marker. Comparing names takes time that grows with
+// the square of their length.
+const maxMarker = 200
+
 // judge describes what is wrong with a comment that looks like a marker, and what was probably meant. It returns an
 // empty string if nothing is wrong.
 func (k knownMarkers) judge(comment string) string {
@@ -143,7 +150,7 @@ func (k knownMarkers) judge(comment string) string {
 				comment, strings.TrimSpace(marker))
 		}
 		return ""
-	case strings.ContainsAny(strings.TrimSpace(name), " \t"):
+	case strings.ContainsAny(strings.TrimSpace(name), " \t"), len(name) > maxMarker:
 		return "" // prose
 	case slices.ContainsFunc(foreignMarkers, func(other string) bool { return strings.HasPrefix(name, other) }):
 		return ""

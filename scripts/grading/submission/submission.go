@@ -174,7 +174,7 @@ func (s *Submission) isMain(folder string) (bool, error) {
 
 // imported returns the package in a folder, as the go command finds it.
 func (s *Submission) imported(folder string) (*build.Package, error) {
-	if !slices.Contains(s.sources.folders(), folder) {
+	if _, ok := s.sources[folder]; !ok {
 		return nil, &build.NoGoError{Dir: folder}
 	}
 	context := s.buildContext()
