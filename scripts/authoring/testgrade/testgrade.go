@@ -52,7 +52,8 @@ type Options struct {
 	// Walled runs each test program in a sandbox with a network of its own, as far as this machine supports that. Default:
 	// the programs have all rights of the user.
 	Walled bool
-	// Strict starts no test program outside of this sandbox.
+	// Strict starts no test program outside of this sandbox, and compiles none with files outside of the submission's
+	// folder.
 	Strict bool
 	// Only limits the run to the mutants with these names, for tests of this package. Default: all.
 	Only []string
@@ -365,7 +366,7 @@ func (g *grading) runAll(
 }
 
 func (g *grading) builder(module *submission.Submission) *submission.Builder {
-	return &submission.Builder{Submission: module, Scope: g.scope}
+	return &submission.Builder{Submission: module, Scope: g.scope, Strict: g.Strict}
 }
 
 // Digest identifies the tests of a submission, so that a caller can remember which mutants they missed.

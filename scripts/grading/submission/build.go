@@ -83,7 +83,8 @@ type Builder struct {
 	// Walled makes programs and scripts of the submission run in a sandbox: they see and reach only what their lab
 	// provides.
 	Walled bool
-	// Strict prevents every start if one of the RequiredWalls is missing.
+	// Strict prevents every start if one of the RequiredWalls is missing, and every build with files outside of the
+	// submission's folder.
 	Strict bool
 
 	// Launch describes how the program is started outside of a Pod. Build sets it.
@@ -163,6 +164,11 @@ func (b *Builder) buildKept(ctx context.Context) error {
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
 func (b *Builder) build(ctx context.Context, program string, environment []string) error {
+	if b.Strict {
+		if err := b.checkInside(); err != nil {
+			return err
+		}
+	}
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information the program links in half the time, and panics still name file and line. It does not need
 	// its commit either: git takes time, and fails in a folder of another user.
