@@ -222,3 +222,12 @@ func TestSanitizeFillsEmptyTexts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestReportOfTestsHasFewNotices(t *testing.T) {
+	t.Parallel()
+	r := report.Tests{Notices: slices.Repeat([]string{"a test skips itself"}, 100_000)}
+	r.Sanitize()
+	if n := len(r.Notices); n != 20 || r.Notices[n-1] != "… and 99981 more" {
+		t.Errorf("kept %d notices, the last one is %q", n, r.Notices[n-1])
+	}
+}

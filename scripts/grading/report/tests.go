@@ -174,6 +174,7 @@ func (t *Tests) Sanitize() {
 		t.Diagnostics[i].Message = shorten(Safe(t.Diagnostics[i].Message), text)
 		t.Diagnostics[i].File = shorten(OneLine(t.Diagnostics[i].File), name)
 	}
+	t.Notices = first(t.Notices, most)
 	for i := range t.Notices {
 		t.Notices[i] = shorten(OneLine(t.Notices[i]), text)
 	}
