@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/longtest"
@@ -279,6 +281,44 @@ func TestProjectCompiles(t *testing.T) {
 				t.Errorf("generating again (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// In a rolling update, the API server sends requests to the old Pod until it knows that the Pod is no endpoint any
+// more. Without webhooks there are no such requests, and the Pod need not wait.
+func TestWebhooksAnswerUntilEndpointIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	for _, webhooks := range []bool{false, true} {
+		options := webApp(filepath.Join(t.TempDir(), "webapp"))
+		options.Webhook = webhooks
+		p, err := New(findCheckout(t).Root, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := p.fill("templates/config/manager/manager.yaml.tmpl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, document, _ := strings.Cut(string(content), "\n---\n")
+		var deployment appsv1.Deployment
+		if err := yaml.UnmarshalStrict([]byte(document), &deployment); err != nil {
+			t.Fatal(err)
+		}
+		pod := deployment.Spec.Template.Spec
+		lifecycle, grace := pod.Containers[0].Lifecycle, *pod.TerminationGracePeriodSeconds
+		if !webhooks {
+			if lifecycle != nil || grace != 10 {
+				t.Errorf("without webhooks: grace period %d s, hooks %v", grace, lifecycle)
+			}
+			continue
+		}
+		if lifecycle == nil || lifecycle.PreStop == nil || lifecycle.PreStop.Sleep == nil {
+			t.Fatal("with webhooks there is no preStop hook that sleeps")
+		}
+		const least, toEnd = 3, 10 // seconds
+		if sleep := lifecycle.PreStop.Sleep.Seconds; sleep < least || grace < sleep+toEnd {
+			t.Errorf("the hook sleeps for %d s of %d s: it must be %d s at least, and leave %d s", sleep, grace, least, toEnd)
+		}
 	}
 }
 
