@@ -47,6 +47,9 @@ help: ## Show this list
 
 ##@ Labs (N is a lab's number, as in make lab-2; FLAGS=--help: more flags; PROGRAMS=FILE or URL: install programs that are ready)
 
+# A command that has no such flag refuses it. Without the flag, it would grade something else without a word.
+GRADED = $(if $(STEP),--step $(STEP)) $(if $(CLUSTER),--cluster $(CLUSTER))
+
 doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
 	@$(GO_IS_HERE)
 	@[ -e .cache/bin/doctor ] || echo "First this is compiled, which takes half a minute if Go has compiled nothing here." >&2
@@ -60,19 +63,19 @@ read-%: $(LAB) ## Read the lecture
 	@$(LAB) read $* $(FLAGS)
 
 lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on such a cluster (STEP=3: only what steps 1 to 3 are about)
-	@$(LAB) grade $* $(if $(STEP),--step $(STEP)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
+	@$(LAB) grade $* $(GRADED) $(FLAGS)
 
 hint-%: $(LAB) ## Show the next hint for the first check that failed
 	@$(LAB) hint $* $(FLAGS)
 
 watch-%: $(LAB) ## Grade your lab again each time you save a file (lab 7 part by part; PART=read: only this part)
-	@$(LAB) watch $* $(if $(PART),--part $(PART)) $(FLAGS)
+	@$(LAB) watch $* $(if $(PART),--part $(PART)) $(GRADED) $(FLAGS)
 
 replay-%: $(LAB) ## Replay a check of your last run: predict what your operator requests next (CHECK=ID: this check)
 	@$(LAB) replay $* $(if $(CHECK),--check $(CHECK)) $(FLAGS)
 
 torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
-	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
+	@$(LAB) torture $* $(GRADED) $(FLAGS)
 
 tests-%: $(LAB) ## Grade your own tests: which of our wrong solutions do they find? (labs 2, 3, 4, 8 and 9; DIR= another folder)
 	@$(LAB) tests $* $(if $(DIR),--dir $(DIR)) $(FLAGS)
@@ -84,10 +87,10 @@ reset-%: $(LAB) ## Start a lab over; your work is kept in out/kept
 	@$(LAB) reset $* $(FLAGS)
 
 solution-%: $(LAB) ## Grade the solution instead
-	@$(LAB) grade $* --solution $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
+	@$(LAB) grade $* --solution $(GRADED) $(FLAGS)
 
 grade: $(LAB) ## Grade all labs; reports go into out/
-	@$(LAB) grade --all $(FLAGS)
+	@$(LAB) grade --all $(GRADED) $(FLAGS)
 
 # These belong to the folder of a lab.
 manifests generate build install uninstall run docker-build docker-push deploy undeploy:

@@ -171,6 +171,9 @@ func TestMakePassesFlagsOn(t *testing.T) {
 	}{
 		{"grade", dir, "lab-10 FLAGS=--pdo", "lab grade 10 --pdo\n"},
 		{"grade on a cluster", dir, "lab-10 CLUSTER=kind FLAGS=--pdo", "lab grade 10 --cluster kind --pdo\n"},
+		{"grade all on a cluster", dir, "grade CLUSTER=kind", "lab grade --all --cluster kind\n"},
+		{"a part of the solution", dir, "solution-10 STEP=3", "lab grade 10 --solution --step 3\n"},
+		{"watch has no such flags", dir, "watch-2 STEP=3 CLUSTER=kind", "lab watch 2 --step 3 --cluster kind\n"},
 		{"several flags", dir, "watch-2 FLAGS=--part%--pdo", "lab watch 2 --part --pdo\n"},
 		{"no number", dir, "up FLAGS=--pdo", "lab up --pdo\n"},
 		{"grade in the lab's folder", inLab, "grade FLAGS=--pdo", "lab grade 2 --pdo\n"},
