@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/report"
 )
 
 // keptLimit is the maximum size of such a file in bytes. A submission that ran here may have replaced the file.
@@ -33,13 +34,13 @@ func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	return kept, nil
 }
 
-// writeKept writes such a file.
+// writeKept replaces such a file in one step: on a full disk, or if this process is killed, the earlier values remain.
 func writeKept[Value any](dir, file, what string, kept map[string]Value) error {
 	content, err := json.Marshal(kept)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
+	if err := report.WriteFile(filepath.Join(dir, file), content); err != nil {
 		return fmt.Errorf("saving %s: %w", what, err)
 	}
 	return nil
