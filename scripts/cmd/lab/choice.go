@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -212,15 +213,21 @@ func (c *choice) relative(path string) string {
 }
 
 // harnessOf returns a function that identifies the code that grades a lab. If the command is older than its sources,
-// the identifier is empty, and the program itself identifies the code.
+// or git does not know the sources, it is noHarness.
 func harnessOf(
 	ctx context.Context, repo *checkout.Checkout,
 ) (harnessFor func(*manifest.Lab) (string, error), err error) {
 	if !built.Lab(repo.Root).Fresh() {
 		return noHarness, nil
 	}
-	return proof.Harness(ctx, repo.Root)
+	harnessFor, err = proof.Harness(ctx, repo.Root)
+	if errors.Is(err, proof.ErrNoClone) {
+		return noHarness, nil
+	}
+	return harnessFor, err
 }
+
+// noHarness returns an empty identifier, with which the program itself identifies the code.
 
 func noHarness(*manifest.Lab) (string, error) { return "", nil }
 

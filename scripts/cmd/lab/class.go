@@ -247,8 +247,8 @@ func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, e
 		return nil, err
 	}
 	harness, err := harnessOf(ctx, r.repo)
-	if err != nil { // a checkout without git has none, so this program itself identifies the code
-		harness = noHarness
+	if err != nil {
+		return nil, err
 	}
 	for _, lab := range r.labs {
 		tools, err := tools(ctx, &choice{Checkout: r.repo, Lab: lab})

@@ -12,6 +12,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -50,12 +51,19 @@ type Tree struct {
 	imports map[string][]string // our packages that a Go file imports, as folders; filled on demand
 }
 
+// ErrNoClone reports that git can't list the files of a checkout, because git is not installed, or because the checkout
+// is not in a clone.
+var ErrNoClone = errors.New("it must be a clone, and git must be on PATH")
+
 // ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores, because they
-// may be in the next commit.
+// may be in the next commit. The error is ErrNoClone if git does not know the checkout.
 func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, error) {
 	listed, err := runner.Run(ctx, root, nil, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("asking git which files there are: %w", err)
+		if _, gitRan := command.Output(err); errors.Is(err, exec.ErrNotFound) || gitRan && !inClone(root) {
+			err = fmt.Errorf("%w: %w", ErrNoClone, err)
+		}
+		return nil, fmt.Errorf("asking git which files the checkout has: %w", err)
 	}
 	t := &Tree{
 		root: root, digests: map[string]string{}, folders: map[string][]string{},
@@ -80,6 +88,19 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 		}
 	}
 	return t, nil
+}
+
+// inClone reports whether a folder is in a clone: it, or a folder above it, has a .git, where git looks for one.
+func inClone(dir string) bool {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // digest returns digests of a file and of its code. Comments of Go files do not change the latter.
