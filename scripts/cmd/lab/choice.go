@@ -107,21 +107,21 @@ func (c *choice) last(file ...string) (*report.Report, error) {
 	}
 	if err := writable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`",
-			c.relative(path), err, c.command("grade"))
+			relative(path), err, c.command("grade"))
 	}
 	if !last.Of(c.Dir) {
 		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",
-			c.relative(path), report.Safe(last.Submission.Dir), c.command("grade"), c.relative(c.Dir))
+			relative(path), report.Safe(last.Submission.Dir), c.command("grade"), relative(c.Dir))
 	}
 	return last, nil
 }
 
 // command returns a command line for the same choice.
 func (c *choice) command(name string) string {
-	text := fmt.Sprintf("%s %s %d", c.relative(os.Args[0]), name, c.Lab.Number)
+	text := fmt.Sprintf("%s %s %d", relative(os.Args[0]), name, c.Lab.Number)
 	switch {
 	case c.foreign:
-		text += " --dir " + c.relative(c.Dir)
+		text += " --dir " + relative(c.Dir)
 	case c.solution:
 		text += " --solution"
 	}
@@ -159,12 +159,12 @@ func (c *choice) read(command string) func(string) string {
 // screen returns the commands that the user can type next, in the form that the user typed.
 func (c *choice) screen(file string) terminal.Options {
 	options := terminal.Options{
-		File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile)),
+		File: relative(file), Dir: relative(c.Dir), Page: relative(filepath.Join(c.Out, report.HTMLFile)),
 	}
 	n := c.Lab.Number
 	switch {
 	case c.foreign:
-		program, dir := c.relative(os.Args[0]), c.relative(c.Dir)
+		program, dir := relative(os.Args[0]), relative(c.Dir)
 		options.Commands = terminal.Commands{
 			Hint: fmt.Sprintf("%s hint %d --dir %s", program, n, dir), Read: c.read(program + " read "),
 			Grade: fmt.Sprintf("%s grade %d --dir %s", program, n, dir),
@@ -184,7 +184,7 @@ func (c *choice) screen(file string) terminal.Options {
 	}
 	options.Commands.Replay = c.command("grade")
 	if c.Lab.Operator {
-		options.OperatorLog = c.relative(filepath.Join(c.Out, operatorLogFile))
+		options.OperatorLog = relative(filepath.Join(c.Out, operatorLogFile))
 	}
 	switch {
 	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
@@ -198,7 +198,7 @@ func (c *choice) screen(file string) terminal.Options {
 
 // relative returns a path as a user would type it: relative if it is below the working folder, and quoted if it has
 // special characters of a shell.
-func (c *choice) relative(path string) string {
+func relative(path string) string {
 	if folder, err := os.Getwd(); err == nil {
 		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
 			path = short

@@ -159,7 +159,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	})
 	if ctx.Err() != nil {
 		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n",
-			course.Decided(class.Results), len(jobs), short(r.out))
+			course.Decided(class.Results), len(jobs), relative(r.out))
 		return cli.ErrReported
 	}
 	if err != nil {
@@ -216,15 +216,16 @@ func (r *classRun) check(source string) (err error) {
 		return err
 	}
 	if isInside(r.source, r.out) {
-		return fmt.Errorf("the results would be among the submissions, in %s: choose another folder with --out", short(r.out))
+		return fmt.Errorf("the results would be among the submissions, in %s: choose another folder with --out",
+			relative(r.out))
 	}
 	return nil
 }
 
 // isInside reports whether a path is a folder, or below it.
 func isInside(dir, path string) bool {
-	relative, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(relative)
+	path, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(path)
 }
 
 // read finds the submissions.
@@ -405,7 +406,7 @@ func (r *classRun) printSummary(class *course.Class) error {
 		{"Reports", course.StudentsDir},
 		{"Archives for students", course.FeedbackDir},
 	} {
-		fmt.Printf("%-22s %s\n", line.what+":", short(filepath.Join(r.out, line.name)))
+		fmt.Printf("%-22s %s\n", line.what+":", relative(filepath.Join(r.out, line.name)))
 	}
 	if without > 0 {
 		fmt.Printf("%s no grade because of the machine. Run the same command again to retry them.\n",
@@ -414,6 +415,3 @@ func (r *classRun) printSummary(class *course.Class) error {
 	}
 	return nil
 }
-
-// short returns a path as a user would type it.
-func short(path string) string { return (&choice{}).relative(path) }

@@ -267,7 +267,7 @@ func (c *choice) uncontained(kept string) string {
 func begin(c *choice) error {
 	// A submission may have brought these files, or folders with their names.
 	if err := removeReports(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
-		return fmt.Errorf("%w: make the folder %s yours", err, c.relative(c.Out))
+		return fmt.Errorf("%w: make the folder %s yours", err, relative(c.Out))
 	}
 	if err := writable(c.Out); err != nil {
 		return err

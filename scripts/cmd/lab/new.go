@@ -50,9 +50,8 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := &choice{Checkout: repo}
 			fmt.Printf("%s has %d files: an operator for the kind %s of %s/%s. Next:\n  cd %s\n  make help\n  make test\n",
-				c.relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, c.relative(project.Dir))
+				relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, relative(project.Dir))
 			if inside, err := filepath.Rel(repo.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
 				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n",
 					shellescape.Quote(playground.BinDir(repo)))

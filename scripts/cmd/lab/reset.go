@@ -34,12 +34,12 @@ func resetCommand() *cobra.Command {
 			if err := forget(chosen.Out); err != nil {
 				return err
 			}
-			folder := chosen.relative(chosen.Dir)
+			folder := relative(chosen.Dir)
 			if kept == "" {
 				fmt.Printf("%s is still the skeleton: there is nothing to reset.\n", folder)
 				return nil
 			}
-			kept = chosen.relative(kept)
+			kept = relative(kept)
 			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
 				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
 				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, shellescape.Quote(kept), shellescape.Quote(folder))

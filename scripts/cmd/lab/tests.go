@@ -89,7 +89,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 	if err != nil {
 		return err
 	}
-	printTests(os.Stdout, all, c.relative(filepath.Join(c.Out, report.TestsHTMLFile)))
+	printTests(os.Stdout, all, relative(filepath.Join(c.Out, report.TestsHTMLFile)))
 	if !all.FullMarks() {
 		return cli.ErrReported
 	}
@@ -107,7 +107,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 		dirs = append(dirs, c.Dir)
 	}
 	for _, dir := range dirs {
-		if err := fetchInto(ctx, c.relative(dir), submission.Builder{
+		if err := fetchInto(ctx, relative(dir), submission.Builder{
 			Submission: &submission.Submission{Dir: dir}, Tests: true,
 		}); err != nil {
 			return err
