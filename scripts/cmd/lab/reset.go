@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/authoring/skeleton"
@@ -42,7 +41,7 @@ func resetCommand() *cobra.Command {
 			kept = relative(kept)
 			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
 				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
-				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, shellescape.Quote(kept), shellescape.Quote(folder))
+				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, kept, folder)
 			return nil
 		},
 	}
