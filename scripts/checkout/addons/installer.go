@@ -56,6 +56,17 @@ func (i Installer) States(ctx context.Context, kubeconfig string, names []string
 	return states, nil
 }
 
+// Missing returns those of the add-ons that are not installed in a cluster.
+func (i Installer) Missing(ctx context.Context, kubeconfig string, names []string) (missing []string, err error) {
+	states, err := i.States(ctx, kubeconfig, names)
+	for _, state := range states {
+		if state.Installed == "" {
+			missing = append(missing, state.Name)
+		}
+	}
+	return missing, err
+}
+
 // Uninstall removes what Install has created. It returns no error if there is nothing to remove.
 func (i Installer) Uninstall(ctx context.Context, kubeconfig string, names []string) error {
 	return i.run(ctx, "uninstall", kubeconfig, names, func(known.Line) {})

@@ -19,7 +19,6 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/addons"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/stage"
@@ -153,8 +152,7 @@ func (f *clusterFlags) start(
 	}
 	if f.stage(lab).Pods() {
 		target.Pods = &pod.Options{
-			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(target.Context, kindContext), Store: images.StoreOf(repo.Root)},
-			Address: target.Address, Kubectl: repo.ControlPlane.Path,
+			Nodes: nodesOf(repo, target), Address: target.Address, Kubectl: repo.ControlPlane.Path,
 		}
 	}
 	// A wrong name, or missing access, is reported before anything is built.
@@ -181,7 +179,10 @@ func equipped(repo *checkout.Checkout, lab *manifest.Lab, target shared.Cluster,
 		installer.Shared = on == onExisting
 		kubeconfig := started.Cluster().Kubeconfig
 		if on == onKind {
-			err = bringImages(ctx, repo, installer, kubeconfig, lab.Addons, strings.TrimPrefix(target.Context, kindContext))
+			var missing []string // an installed add-on keeps its images
+			if missing, err = installer.Missing(ctx, kubeconfig, lab.Addons); err == nil {
+				err = loadImages(ctx, repo, nodesOf(repo, target), missing)
+			}
 		}
 		if err == nil && len(lab.Addons) > 0 {
 			err = installer.Install(ctx, kubeconfig, lab.Addons, progress)
@@ -193,29 +194,14 @@ func equipped(repo *checkout.Checkout, lab *manifest.Lab, target shared.Cluster,
 	}
 }
 
-// bringImages loads the images of add-ons that a kind cluster lacks into its nodes. It also loads the course's own
-// images, because some of them may be newer than the cluster. An installed add-on keeps its images.
-func bringImages(
-	ctx context.Context, repo *checkout.Checkout, installer addons.Installer,
-	kubeconfig string, names []string, cluster string,
-) error {
-	var lacking []string
-	if len(names) > 0 {
-		states, err := installer.States(ctx, kubeconfig, names)
-		if err != nil {
-			return err
-		}
-		for _, state := range states {
-			if state.Installed == "" {
-				lacking = append(lacking, state.Name)
-			}
-		}
-	}
+// loadImages loads the images of add-ons, and the course's own images, into the nodes of a kind cluster, which may be
+// older than the course's images.
+func loadImages(ctx context.Context, repo *checkout.Checkout, nodes kind.Nodes, addons []string) error {
 	catalogue, err := images.Load()
 	if err != nil {
 		return err
 	}
-	built, err := repo.EnsureAddonImages(ctx, lacking)
+	built, err := repo.EnsureAddonImages(ctx, addons)
 	if err != nil {
 		return err
 	}
@@ -223,11 +209,16 @@ func bringImages(
 	if err != nil {
 		return err
 	}
-	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(repo.Root)}.LoadImages(ctx, append(built, own...)...)
+	return nodes.LoadImages(ctx, append(built, own...)...)
 }
 
 // kindContext is kind's prefix for the names of contexts.
 const kindContext = "kind-"
+
+// nodesOf returns the nodes of a kind cluster.
+func nodesOf(repo *checkout.Checkout, cluster shared.Cluster) kind.Nodes {
+	return kind.Nodes{Cluster: strings.TrimPrefix(cluster.Context, kindContext), Store: images.StoreOf(repo.Root)}
+}
 
 // existingCluster returns the existing cluster that the flags select. Operators run on this machine.
 func (f *clusterFlags) existingCluster(

@@ -181,7 +181,7 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 			return "", nil, err
 		}
 		if on == onKind {
-			if err := c.bringImages(ctx, strings.TrimPrefix(target.Context, kindContext)); err != nil {
+			if err := c.loadTestImages(ctx, nodesOf(c.Checkout, target)); err != nil {
 				return "", nil, err
 			}
 		}
@@ -218,8 +218,9 @@ func testImages() ([]images.Image, error) {
 	return wanted, nil
 }
 
-// bringImages loads the images of the tests into the nodes of a kind cluster, which may have no access to a registry.
-func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error {
+// loadTestImages loads the images of the tests into the nodes of a kind cluster, which may have no access to a
+// registry.
+func (c *conformanceRun) loadTestImages(ctx context.Context, nodes kind.Nodes) error {
 	wanted, err := testImages()
 	if err != nil {
 		return err
@@ -228,7 +229,6 @@ func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error 
 	if err != nil {
 		return err
 	}
-	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
 	spinner := progress.Start(os.Stderr, "load the images of the tests into the nodes")
 	if err := nodes.LoadImages(ctx, built...); err != nil {
 		spinner.Fail()
