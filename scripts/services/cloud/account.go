@@ -16,6 +16,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/scripts/services/service"
 )
 
 // State is the state of an instance.
@@ -213,7 +215,7 @@ func (a *account) launch(wanted Launch) (launched Instance, fresh bool, err erro
 		if !before.same(wanted) {
 			return Instance{}, false, refuse(http.StatusConflict,
 				"with the token %s something else was launched (%s %s, %s): "+
-					"take a new token for a new launch", shorten(wanted.Token), before.Type, before.Image, before.ID)
+					"take a new token for a new launch", service.Shorten(wanted.Token), before.Type, before.Image, before.ID)
 		}
 		launched, _ = a.at(a.state.Instances[a.find(before.ID)], now)
 		return launched, false, nil
@@ -397,7 +399,7 @@ func decode(content []byte) (state, error) {
 	}
 	for _, t := range kept.Tokens {
 		if !known[t.ID] {
-			return state{}, fmt.Errorf("the token %s belongs to an instance that does not exist", shorten(t.Token))
+			return state{}, fmt.Errorf("the token %s belongs to an instance that does not exist", service.Shorten(t.Token))
 		}
 	}
 	return kept, nil

@@ -4,6 +4,7 @@
 package cloud
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,23 +185,12 @@ func (c *Cloud) Describe(r *http.Request, body []byte) string {
 		if json.Unmarshal(body, &wanted) != nil {
 			return ""
 		}
-		return fmt.Sprintf("launch %s %s, token %s", wanted.Type, wanted.Image, shorten(wanted.Token))
+		return fmt.Sprintf("launch %s %s, token %s",
+			wanted.Type, wanted.Image, cmp.Or(service.Shorten(wanted.Token), "none"))
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/instances":
 		return strings.Join(r.URL.Query()["tag"], ", ")
 	}
 	return ""
-}
-
-// shorten returns the part of a long token that distinguishes it from others.
-func shorten(token string) string {
-	const enough = 12
-	if token == "" {
-		return "none"
-	}
-	if len(token) <= enough {
-		return token
-	}
-	return strings.TrimRight(token[:enough], "-._:") + "…"
 }
 
 // instances is the answer to a list.

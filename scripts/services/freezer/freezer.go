@@ -91,16 +91,7 @@ func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	if r.Method != http.MethodPut || !found || json.Unmarshal(body, &m) != nil || m.Ingredient.Ingredient == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %s %s for %s, id %s", m.Kind, m.Ingredient.Ingredient, m.Direction, m.Owner, shorten(id))
-}
-
-// shorten returns the part of a long id that distinguishes it from others.
-func shorten(id string) string {
-	const enough = 12
-	if len(id) <= enough {
-		return id
-	}
-	return strings.TrimRight(id[:enough], "-._:") + "…"
+	return fmt.Sprintf("%s %s %s for %s, id %s", m.Kind, m.Ingredient.Ingredient, m.Direction, m.Owner, service.Shorten(id))
 }
 
 func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
