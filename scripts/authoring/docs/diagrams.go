@@ -30,6 +30,8 @@ func makeDiagram(l *layout, name, section string) ([]string, error) {
 		draw = func(l *layout) ([]string, error) { return diagramOf(l.root, name, section) }
 	case !known:
 		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))
+	case section != "":
+		return nil, noParts("diagram", name, section)
 	}
 	lines, err := draw(l)
 	if err != nil {

@@ -308,6 +308,10 @@ func TestCodeMarkerErrors(t *testing.T) {
 			"docs/page.md:1: there is no diagram prices: there are wings",
 		},
 		{
+			"a part of a named diagram", "<!-- diagram: wings#grading -->\n<!-- /diagram -->\n",
+			"docs/page.md:1: the diagram wings has no parts: leave out #grading",
+		},
+		{
 			"a page without diagrams", "<!-- diagram: docs/page.md -->\n<!-- /diagram -->\n",
 			"docs/page.md:1: there is no diagram in docs/page.md",
 		},
@@ -323,6 +327,10 @@ func TestCodeMarkerErrors(t *testing.T) {
 			"a diagram that is closed as a table", "<!-- diagram: wings -->\n<!-- /table -->\n",
 			"docs/page.md:2: the diagram of line 1 is not closed before this one: end it with <!-- /diagram -->\n" +
 				"docs/page.md:1: this diagram is not closed: end it with <!-- /diagram -->",
+		},
+		{
+			"a part of a table", "<!-- table: wings#grading -->\n<!-- /table -->\n",
+			"docs/page.md:1: the table wings has no parts: leave out #grading",
 		},
 		{"a table without a name", "<!-- table -->\n", "docs/page.md:1: write <!-- table: name --> in a line of its own"},
 		{

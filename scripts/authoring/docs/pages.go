@@ -172,6 +172,9 @@ func WithoutMarkers(page []byte) []byte {
 func generate(l *layout, page, kind, name, part string) ([]string, error) {
 	switch kind {
 	case "table":
+		if part != "" {
+			return nil, noParts(kind, name, part)
+		}
 		return makeTable(l, page, name)
 	case "diagram":
 		return makeDiagram(l, name, part)

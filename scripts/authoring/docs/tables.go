@@ -62,6 +62,11 @@ func unknown(kind, name string, known []string) error {
 	return fmt.Errorf("there is no %s %s: there are %s", kind, name, strings.Join(known, ", "))
 }
 
+// noParts returns the error for a page that names a part of a table, or of a diagram that is no page's.
+func noParts(kind, name, part string) error {
+	return fmt.Errorf("the %s %s has no parts: leave out #%s", kind, name, part)
+}
+
 // checksOf lists the checks of the lab that the page describes, with their steps if there are any.
 func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	folder := path.Base(path.Dir(page))
