@@ -150,28 +150,31 @@ func TestCutOffSlideIsFound(t *testing.T) {
 	browser := start(t)
 	const style = `<style>section{position:relative;width:1280px;height:720px;overflow:hidden}footer{position:absolute;bottom:20px}
 		pre{width:400px}</style>`
-	for name, body := range map[string]string{
-		"long code":     `<h2>a</h2><pre><code>` + strings.Repeat("x", 300) + `</code></pre>`,
-		"many lines":    `<h2>a</h2>` + strings.Repeat("<p>a line</p>", 40),
-		"in the footer": `<h2>a</h2><p style="position:absolute;bottom:0">a line</p>`,
-		"a diagram":     `<h2>a</h2><pre><code class="language-mermaid">a --> b</code></pre>`,
-		"fits":          `<h2>a</h2><pre><code>short</code></pre><p>a line of text</p>`,
-		"tiny":          `<h2>a</h2><div class="diagram" style="font-size:10px">a line of text</div>`,
+	for _, test := range []struct {
+		name, body string
+		cut, tiny  bool
+	}{
+		{"long code", `<pre><code>` + strings.Repeat("x", 300) + `</code></pre>`, true, false},
+		{"many lines", strings.Repeat("<p>a line</p>", 40), true, false},
+		{"in the footer", `<p style="position:absolute;bottom:0">a line</p>`, true, false},
+		{"a diagram that is text", `<pre><code class="language-mermaid">a --> b</code></pre>`, true, false},
+		{"a diagram with a tiny text", `<div class="diagram" style="font-size:10px">a line of text</div>`, false, true},
+		{"fits", `<pre><code>short</code></pre><p>a line of text</p>`, false, false},
 	} {
 		file := filepath.Join(t.TempDir(), "deck.html")
 		page := "<!doctype html><link rel=icon href=data:,>" + style +
-			`<section data-marpit-pagination="1">` + body + "<footer>f</footer></section>"
+			`<section data-marpit-pagination="1"><h2>a</h2>` + test.body + "<footer>f</footer></section>"
 		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		tab := open(browser, t, file, screen{"hall", 1280, 720, "light"})
 		do(tab, t, chromedp.WaitReady(chromedp.CSS("section")))
 		all := value[[]shown](tab, t, measure)
-		if cut := len(all) == 1 && len(all[0].Outside) > 0; cut != (name != "fits" && name != "tiny") {
-			t.Errorf("%s: found %+v", name, all)
+		if len(all) != 1 {
+			t.Fatalf("%s: found %d slides, want 1", test.name, len(all))
 		}
-		if tiny := len(all) == 1 && len(all[0].Tiny) > 0; tiny != (name == "tiny") {
-			t.Errorf("%s: found %+v", name, all)
+		if cut, tiny := len(all[0].Outside) > 0, len(all[0].Tiny) > 0; cut != test.cut || tiny != test.tiny {
+			t.Errorf("%s: found %+v, want cut off: %t, tiny: %t", test.name, all[0], test.cut, test.tiny)
 		}
 	}
 }
