@@ -22,11 +22,11 @@ func TestServicesOfLabs(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, lab := range list.Labs {
-		named := services.Named(lab.Services)
-		if len(named) != len(lab.Services) {
-			t.Errorf("lab %s has the services %q, but %d exist", lab.Name, lab.Services, len(named))
+		found := services.Named(lab.Services)
+		if len(found) != len(lab.Services) {
+			t.Errorf("lab %s has the services %q, but %d exist", lab.Name, lab.Services, len(found))
 		}
-		for _, service := range named {
+		for _, service := range found {
 			used[service.Name] = true
 		}
 	}

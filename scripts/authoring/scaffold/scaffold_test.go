@@ -38,7 +38,7 @@ func findCheckout(t *testing.T) *checkout.Checkout {
 	return found
 }
 
-func noProgress(string) error { return nil }
+func prepareNothing(string) error { return nil }
 
 // create creates a project in a folder of that name.
 func create(t *testing.T, name string, change func(*Options)) (p *Project, files []string) {
@@ -55,7 +55,7 @@ func create(t *testing.T, name string, change func(*Options)) (p *Project, files
 	if p, err = New(root.Root, options); err != nil {
 		t.Fatal(err)
 	}
-	if files, err = p.Create(t.Context(), controllerGen, noProgress); err != nil {
+	if files, err = p.Create(t.Context(), controllerGen, prepareNothing); err != nil {
 		t.Fatal(err)
 	}
 	return p, files
@@ -155,7 +155,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 		prepare             func(string) error
 	}{
 		{"without its modules", "true", func(string) error { return errors.New("no network") }},
-		{"without generated files", "false", noProgress},
+		{"without generated files", "false", prepareNothing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +206,7 @@ func TestExistingFolder(t *testing.T) {
 	if err := os.Remove(mine); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Create(t.Context(), "true", noProgress); err != nil {
+	if _, err := p.Create(t.Context(), "true", prepareNothing); err != nil {
 		t.Error(err)
 	}
 }

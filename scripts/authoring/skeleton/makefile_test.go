@@ -117,9 +117,9 @@ func TestMakeTest(t *testing.T) {
 			if strings.HasPrefix(name, "labs/") {
 				skips = skipsIn(t, dir)
 			}
-			if named := len(skip.FindAllString(output, -1)); named != skips {
+			if printed := len(skip.FindAllString(output, -1)); printed != skips {
 				t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s",
-					dir, named, skips, output)
+					dir, printed, skips, output)
 			}
 		})
 	}

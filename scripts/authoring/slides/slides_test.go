@@ -155,19 +155,19 @@ func TestChecksMatchLab(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(lab.Lecture), ".md")
 		for _, match := range slide.FindAllStringSubmatch(deck(t, name), -1) {
-			named := lastCell.FindAllStringSubmatch(match[2], -1)
+			checks := lastCell.FindAllStringSubmatch(match[2], -1)
 			if match[1] == "lab" {
-				named = firstCheck.FindAllStringSubmatch(match[2], -1)
-				if len(named) != 1 || named[0][1] != ids[0] {
-					t.Errorf("%s: the slide of the lab names %v as the first check, want %s", name, named, ids[0])
+				checks = firstCheck.FindAllStringSubmatch(match[2], -1)
+				if len(checks) != 1 || checks[0][1] != ids[0] {
+					t.Errorf("%s: the slide of the lab names %v as the first check, want %s", name, checks, ids[0])
 				}
 			}
-			if len(named) == 0 {
+			if len(checks) == 0 {
 				t.Errorf("%s: the slide of the class %s names no check", name, match[1])
 			}
-			for _, id := range named {
-				if !slices.Contains(ids, id[1]) {
-					t.Errorf("%s names the check %s, which lab %d does not have", name, id[1], lab.Number)
+			for _, check := range checks {
+				if !slices.Contains(ids, check[1]) {
+					t.Errorf("%s names the check %s, which lab %d does not have", name, check[1], lab.Number)
 				}
 			}
 		}

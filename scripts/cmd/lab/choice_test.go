@@ -64,12 +64,12 @@ func TestGradingsThatNeedNode(t *testing.T) {
 // A lab whose checks look at files of this machine has no Pod on any cluster. Others have one on kind.
 func TestProcessStageIsNeverPod(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ named, want manifest.Stage }{
+	for _, test := range []struct{ listed, want manifest.Stage }{
 		{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process},
 	} {
-		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.named}
+		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.listed}
 		if got := (&clusterFlags{cluster: "kind"}).stage(&lab); got != test.want {
-			t.Errorf("on kind with stage %q: stage() = %s, want %s", test.named, got, test.want)
+			t.Errorf("on kind with stage %q: stage() = %s, want %s", test.listed, got, test.want)
 		}
 	}
 	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{

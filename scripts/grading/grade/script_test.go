@@ -219,11 +219,11 @@ func TestRunScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for script, named := range map[string]bool{
+		for script, refused := range map[string]bool{
 			"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false,
 		} {
-			if got := do(t.Context(), t, script); strings.HasPrefix(got.Problem, windows+script+"` does") != named ||
-				(got.Problem != "") != named {
+			if got := do(t.Context(), t, script); strings.HasPrefix(got.Problem, windows+script+"` does") != refused ||
+				(got.Problem != "") != refused {
 				t.Errorf("%s has the problem %q", script, got.Problem)
 			}
 		}

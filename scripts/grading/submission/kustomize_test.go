@@ -47,10 +47,10 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 
 	// download runs kustomize on a kustomization that names a remote resource, and returns the number of requests to the
 	// proxy, whether git was called, and the output.
-	download := func(named string, environment []string) (proxied int32, cloned bool, message string) {
+	download := func(resource string, environment []string) (proxied int32, cloned bool, message string) {
 		t.Helper()
 		dir := t.TempDir()
-		kustomization := "resources: [\"" + named + "\"]\n"
+		kustomization := "resources: [\"" + resource + "\"]\n"
 		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		kustomize.Args, kustomize.Env = []string{"kubectl", "kustomize", dir}, environment
 		output, err := kustomize.CombinedOutput()
 		if err == nil {
-			t.Errorf("kustomize built %s without an error: %s", named, output)
+			t.Errorf("kustomize built %s without an error: %s", resource, output)
 		}
 		_, err = os.Stat(called)
 		if cloned = err == nil; cloned {
@@ -71,19 +71,19 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		return asked.Load() - before, cloned, string(output)
 	}
 	for _, test := range []struct {
-		named, message string
+		resource, message string
 	}{
 		{"http://operators.invalid/map.yaml", "127.0.0.1:0"},
 		{"https://operators.invalid/map.yaml", "127.0.0.1:0"},
 		{"github.com/kubernetes-sigs/kustomize//examples/helloWorld", "git"},
 		{"git@operators.invalid:shop/base", "git"},
 	} {
-		if proxied, cloned, message := download(test.named, os.Environ()); proxied == 0 && !cloned {
-			t.Errorf("with this machine's environment, kustomize does not try to download %s: %s", test.named, message)
+		if proxied, cloned, message := download(test.resource, os.Environ()); proxied == 0 && !cloned {
+			t.Errorf("with this machine's environment, kustomize does not try to download %s: %s", test.resource, message)
 		}
-		proxied, cloned, message := download(test.named, kustomizeEnvironment(t.TempDir()))
+		proxied, cloned, message := download(test.resource, kustomizeEnvironment(t.TempDir()))
 		if proxied > 0 || cloned || !strings.Contains(message, test.message) {
-			t.Errorf("%s: the proxy got %d requests, git was called: %t, message: %s", test.named, proxied, cloned, message)
+			t.Errorf("%s: the proxy got %d requests, git was called: %t, message: %s", test.resource, proxied, cloned, message)
 		}
 	}
 }

@@ -61,80 +61,80 @@ func read(t *testing.T, file string) *report.Report {
 	return r
 }
 
-// complaints are the page's messages on the console and the browser's messages about the page: errors, and violations
-// of its policy.
-type complaints struct {
+// pageProblems are the page's messages on the console and the browser's messages about the page: errors, and violations
+// of its policy. A test can add others.
+type pageProblems struct {
 	mutex sync.Mutex
 	all   []string
 }
 
-func (c *complaints) add(format string, args ...any) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.all = append(c.all, fmt.Sprintf(format, args...))
+func (p *pageProblems) add(format string, args ...any) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.all = append(p.all, fmt.Sprintf(format, args...))
 }
 
-func (c *complaints) get() []string {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return slices.Clone(c.all)
+func (p *pageProblems) get() []string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.Clone(p.all)
 }
 
-// open opens a page in a tab of its own. Complaints of the page fail the test at its end.
+// open opens a page in a tab of its own. Problems of the page fail the test at its end.
 func open(browser context.Context, t *testing.T, file string, s screen) context.Context {
 	t.Helper()
-	tab, pageErrors := openAndListen(browser, t, file, s)
-	pageErrors.failAtEnd(t)
+	tab, problems := openAndListen(browser, t, file, s)
+	problems.failAtEnd(t)
 	return tab
 }
 
-// failAtEnd fails the test at its end if the page has complained by then.
-func (c *complaints) failAtEnd(t *testing.T) {
+// failAtEnd fails the test at its end if the page has problems by then.
+func (p *pageProblems) failAtEnd(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		if all := c.get(); len(all) > 0 {
-			t.Errorf("the page complains:\n%s", strings.Join(all, "\n"))
+		if all := p.get(); len(all) > 0 {
+			t.Errorf("the page has problems:\n%s", strings.Join(all, "\n"))
 		}
 	})
 }
 
-func openAndListen(browser context.Context, t *testing.T, file string, s screen) (context.Context, *complaints) {
+func openAndListen(browser context.Context, t *testing.T, file string, s screen) (context.Context, *pageProblems) {
 	t.Helper()
-	tab, pageErrors := newTab(browser, t)
+	tab, problems := newTab(browser, t)
 	do(tab, t,
 		chromedp.EmulateViewport(s.width, s.height),
 		prefer(s.scheme),
 		chromedp.Navigate("file://"+file),
 	)
-	return tab, pageErrors
+	return tab, problems
 }
 
-// newTab returns an empty tab, and the collection of its pages' complaints.
-func newTab(browser context.Context, t *testing.T) (context.Context, *complaints) {
+// newTab returns an empty tab, and the problems of its pages.
+func newTab(browser context.Context, t *testing.T) (context.Context, *pageProblems) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	pageErrors := &complaints{}
+	problems := &pageProblems{}
 	if err := chromedp.Do(tab); err != nil { // creates the tab, which would end with a shorter context
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(tab, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventConsoleAPICalled:
-			pageErrors.add("console.%s", e.Type)
+			problems.add("console.%s", e.Type)
 		case *runtime.EventExceptionThrown:
 			text := e.ExceptionDetails.Text
 			if thrown := e.ExceptionDetails.Exception; thrown != nil {
 				text, _, _ = strings.Cut(thrown.Description, "\n") // the stack follows
 			}
-			pageErrors.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
+			problems.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
 		case *cdplog.EventEntryAdded:
-			pageErrors.add("%s: %s", e.Entry.Source, e.Entry.Text)
+			problems.add("%s: %s", e.Entry.Source, e.Entry.Text)
 		}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return tab, pageErrors
+	return tab, problems
 }
 
 // prefer sets the user's preferred colours.

@@ -26,9 +26,9 @@ func TestPageErrorsAreFound(t *testing.T) {
 		if err := os.WriteFile(file, []byte("<!doctype html><link rel=icon href=data:,>"+body), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, pageErrors := openAndListen(browser, t, file, screens[0])
-		if all := strings.Join(pageErrors.get(), "\n"); !strings.Contains(all, name) {
-			t.Errorf("a page with a complaint of %s: got %q", name, all)
+		_, problems := openAndListen(browser, t, file, screens[0])
+		if all := strings.Join(problems.get(), "\n"); !strings.Contains(all, name) {
+			t.Errorf("a page with a problem of %s: got %q", name, all)
 		}
 	}
 }

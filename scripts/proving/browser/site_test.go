@@ -75,17 +75,17 @@ func browse(
 	browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void],
 ) context.Context {
 	t.Helper()
-	tab, pageErrors := newTab(browser, t)
+	tab, problems := newTab(browser, t)
 	host, _, _ := strings.Cut(strings.TrimPrefix(address, "http://"), "/")
 	if err := chromedp.Listen(tab, func(event any) {
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
 			if url := e.Request.URL; !strings.HasPrefix(url, "http://"+host+below) && !strings.HasPrefix(url, "data:") {
-				pageErrors.add("a request to %s", url)
+				problems.add("a request to %s", url)
 			}
 		case *network.EventResponseReceived:
 			if e.Response.Status >= http.StatusBadRequest {
-				pageErrors.add("%d for %s", e.Response.Status, e.Response.URL)
+				problems.add("%d for %s", e.Response.Status, e.Response.URL)
 			}
 		}
 	}); err != nil {
@@ -94,7 +94,7 @@ func browse(
 	do(tab, t, append(append([]chromedp.Action[chromedp.Void]{
 		call(network.Enable, network.EnableParams{}), chromedp.EmulateViewport(s.width, s.height), prefer(s.scheme),
 	}, before...), chromedp.Navigate(address))...)
-	pageErrors.failAtEnd(t)
+	problems.failAtEnd(t)
 	return tab
 }
 
