@@ -19,6 +19,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/proving/gate"
+	"lva.io/operators/scripts/proving/proof"
 )
 
 func certifyCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func certifyCommand() *cobra.Command {
 			if err := repo.Prepare(cmd.Context(), withNode, labs...); err != nil {
 				return err
 			}
-			harness, err := harnessOf(cmd.Context(), repo)
+			harness, err := proof.Harness(cmd.Context(), repo)
 			if err != nil {
 				return err
 			}

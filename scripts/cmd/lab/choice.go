@@ -4,8 +4,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,10 +18,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
-	built "lva.io/operators/scripts/checkout/programs"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
-	"lva.io/operators/scripts/proving/proof"
 )
 
 // choice is the subject of a command: a lab, and a submission to it.
@@ -211,25 +207,6 @@ func relative(path string) string {
 	}
 	return shellescape.Quote(path)
 }
-
-// harnessOf returns a function that identifies the code that grades a lab. If the command is older than its sources,
-// or git does not know the sources, it is noHarness.
-func harnessOf(
-	ctx context.Context, repo *checkout.Checkout,
-) (harnessFor func(*manifest.Lab) (string, error), err error) {
-	if !built.Lab(repo.Root).Fresh() {
-		return noHarness, nil
-	}
-	harnessFor, err = proof.Harness(ctx, repo.Root)
-	if errors.Is(err, proof.ErrNoClone) {
-		return noHarness, nil
-	}
-	return harnessFor, err
-}
-
-// noHarness returns an empty identifier, with which the program itself identifies the code.
-
-func noHarness(*manifest.Lab) (string, error) { return "", nil }
 
 // exactlyOneLab is the argument check of commands that are about one lab.
 func exactlyOneLab(command *cobra.Command, args []string) error {

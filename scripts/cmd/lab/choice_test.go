@@ -4,16 +4,12 @@
 package main
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/checkout/programs"
 )
 
 // A precondition is a check of an earlier lab, so that lab's lecture explains it.
@@ -103,64 +99,6 @@ func TestProcessOfLabWithPodsNeedsNode(t *testing.T) {
 	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
 		t.Error("a lab without node: true gets a node")
 	}
-}
-
-// Outside of a clone, or without git, only the program identifies the code. All other errors of git are reported.
-func TestHarnessWithoutClone(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		git    string // the content of .git
-		path   string
-		failed string
-	}{
-		{"no clone", "", os.Getenv("PATH"), ""},
-		{"no git", "gitdir: elsewhere\n", "", ""},
-		{"a broken clone", "gitdir: nowhere\n", os.Getenv("PATH"), "nowhere"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			root := withLab(t)
-			if test.git != "" {
-				if err := os.WriteFile(filepath.Join(root, ".git"), []byte(test.git), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			t.Setenv("PATH", test.path)
-			harness, err := harnessOf(t.Context(), &checkout.Checkout{Root: root})
-			if test.failed != "" {
-				if err == nil || !strings.Contains(err.Error(), test.failed) {
-					t.Errorf("error = %v, want one about %s", err, test.failed)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := harness(&manifest.Lab{Name: "02-reconciler"}); got != "" || err != nil {
-				t.Errorf("harness = %q, error = %v, want none", got, err)
-			}
-		})
-	}
-}
-
-// withLab returns the root of a checkout with nothing but a lab command, which is not older than its sources.
-func withLab(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, content := range map[string]string{
-		"scripts/go.mod":          "module lva.io/operators/scripts\n\ngo 1.26\n",
-		"scripts/cmd/lab/main.go": "package main\n\nfunc main() {}\n",
-	} {
-		file := filepath.Join(root, filepath.FromSlash(name))
-		if err := errors.Join(
-			os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600),
-		); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := programs.Lab(root).Ensure(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	return root
 }
 
 func TestNoticeWithoutNamespaces(t *testing.T) {

@@ -36,6 +36,7 @@ import (
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/proving/proof"
 )
 
 // submissionsDir is the folder for unpacked submissions, below the folder of a class.
@@ -247,7 +248,7 @@ func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, e
 	if err := r.repo.Prepare(ctx, withNode, r.labs...); err != nil {
 		return nil, err
 	}
-	harness, err := harnessOf(ctx, r.repo)
+	harness, err := proof.Harness(ctx, r.repo)
 	if err != nil {
 		return nil, err
 	}

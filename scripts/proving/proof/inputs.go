@@ -51,17 +51,17 @@ type Tree struct {
 	imports map[string][]string // our packages that a Go file imports, as folders; filled on demand
 }
 
-// ErrNoClone reports that git can't list the files of a checkout, because git is not installed, or because the checkout
+// errNoClone reports that git can't list the files of a checkout, because git is not installed, or because the checkout
 // is not in a clone.
-var ErrNoClone = errors.New("it must be a clone, and git must be on PATH")
+var errNoClone = errors.New("it must be a clone, and git must be on PATH")
 
 // ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores, because they
-// may be in the next commit. The error is ErrNoClone if git does not know the checkout.
+// may be in the next commit. The error is errNoClone if git does not know the checkout.
 func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, error) {
 	listed, err := runner.Run(ctx, root, nil, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		if _, gitRan := command.Output(err); errors.Is(err, exec.ErrNotFound) || gitRan && !inClone(root) {
-			err = fmt.Errorf("%w: %w", ErrNoClone, err)
+			err = fmt.Errorf("%w: %w", errNoClone, err)
 		}
 		return nil, fmt.Errorf("asking git which files the checkout has: %w", err)
 	}

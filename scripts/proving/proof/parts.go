@@ -6,7 +6,6 @@ package proof
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -18,7 +17,6 @@ import (
 	"lva.io/operators/scripts/authoring/certify"
 	"lva.io/operators/scripts/authoring/conformance"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
@@ -107,35 +105,6 @@ func usual(lab *manifest.Lab, minutes, withPods time.Duration) time.Duration {
 		minutes = withPods
 	}
 	return minutes * time.Minute
-}
-
-// harness is the code that grades submissions of all labs: the package, and the files of the command that use it.
-var harness = Inputs{
-	Packages: []string{"scripts/authoring/certify"},
-	Files: []string{
-		"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go",
-	},
-}
-
-// Harness returns an identifier of the code that grades a lab of a checkout, including the checks. It stays the same as
-// long as no change of the code can change a grade.
-func Harness(ctx context.Context, root string) (harnessFor func(*manifest.Lab) (string, error), err error) {
-	runner, err := command.NewRunner()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	tree, err := ReadTree(ctx, runner, root)
-	if err != nil {
-		return nil, err
-	}
-	return tree.harness, nil
-}
-
-func (t *Tree) harness(lab *manifest.Lab) (string, error) {
-	in := harness
-	in.Packages = append(slices.Clip(in.Packages), checksOf(lab))
-	return t.Hash(in)
 }
 
 // checksOf returns the folder of a lab's checks.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/command"
 )
 
 func TestPartsOfCheckout(t *testing.T) {
@@ -45,52 +44,6 @@ func TestPartsOfCheckout(t *testing.T) {
 		if _, err := choose(parts, []string{family}); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// A certified submission is graded again if changed code can change its grade, and not after other changes.
-func TestHarness(t *testing.T) {
-	t.Parallel()
-	repo, err := checkout.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := command.NewRunner()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer runner.Close()
-	tree, err := ReadTree(t.Context(), runner, repo.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lab, err := repo.Labs.Lab("2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := tree.harness(lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{
-		"scripts/grading/grade/grade.go": true, "scripts/grading/faults/doc.go": true,
-		"scripts/grading/stage/pod/pod.go": true, "clusters/process/scope.go": true,
-		"scripts/cmd/lab/grade.go": true, "scripts/go.sum": true,
-		"clusters/go.mod": true, "scripts/authoring/certify/certify.go": true,
-		"scripts/proving/gate/gate.go": false, "scripts/proving/proof/parts.go": false,
-		"scripts/cmd/lab/verify.go": false, "scripts/grading/grade/grade_test.go": false,
-		"docs/README.md": false, "scripts/authoring/docs/code.go": false,
-		"scripts/checks/02-reconciler/places_test.go": true, "scripts/checks/03-finalizer/taking_test.go": false,
-	} {
-		digest, known := tree.codes[name]
-		if !known {
-			t.Errorf("%s is not in the checkout: name another file", name)
-		}
-		tree.codes[name] = "changed"
-		if after, err := tree.harness(lab); err != nil || (after != before) != want {
-			t.Errorf("a change of %s changes the harness: %t, error %v", name, after != before, err)
-		}
-		tree.codes[name] = digest
 	}
 }
 
