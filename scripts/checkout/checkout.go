@@ -110,6 +110,20 @@ func (c *Checkout) SolutionDir(lab *manifest.Lab) string {
 	return filepath.Join(c.Root, "solutions", lab.Name)
 }
 
+// LabOf returns the lab whose folder, or whose solution's folder, this is. It is nil for any other folder.
+func (c *Checkout) LabOf(dir string) *manifest.Lab {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	for i := range c.Labs.Labs {
+		if lab := &c.Labs.Labs[i]; dir == c.Dir(lab) || dir == c.SolutionDir(lab) {
+			return lab
+		}
+	}
+	return nil
+}
+
 // Out returns the folder of a lab's reports, and creates it if it does not exist.
 func (c *Checkout) Out(name string) (string, error) {
 	dir := filepath.Join(c.Root, "out", name)

@@ -11,6 +11,7 @@ import (
 
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/scripts/checkout/manifest"
 )
 
 func TestAssetsHaveTheControlPlane(t *testing.T) {
@@ -51,6 +52,23 @@ func TestBuildCache(t *testing.T) {
 	} {
 		if got := c.BuildCache(test.dir); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestLabOfFolder(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	c := &Checkout{Root: root, Labs: &manifest.Manifest{Labs: []manifest.Lab{{Name: "01-a"}, {Name: "02-b"}}}}
+	for _, test := range []struct{ dir, want string }{
+		{"labs/02-b", "02-b"}, {"solutions/01-a/", "01-a"}, {"labs/02-b/api", ""}, {"labs", ""}, {"02-b", ""},
+	} {
+		got := ""
+		if lab := c.LabOf(filepath.Join(root, test.dir)); lab != nil {
+			got = lab.Name
+		}
+		if got != test.want {
+			t.Errorf("LabOf(%s) = %q, want %q", test.dir, got, test.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (f *deployFlags) registerDir(command *cobra.Command) {
 
 // operator returns the operator in the folder.
 func (f *deployFlags) operator(repo *checkout.Checkout) *playground.Operator {
-	return operatorIn(repo, labOf(repo, f.dir), f.dir, "")
+	return operatorIn(repo, repo.LabOf(f.dir), f.dir, "")
 }
 
 // target returns the selected cluster.

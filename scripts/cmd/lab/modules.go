@@ -12,7 +12,6 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -20,7 +19,7 @@ import (
 // folders it does nothing, because nothing is downloaded for them without a request. system has the meaning of
 // submission.Builder.
 func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system string) error {
-	lab := labOf(repo, dir)
+	lab := repo.LabOf(dir)
 	if lab == nil {
 		return nil
 	}
@@ -51,19 +50,5 @@ func fetchInto(ctx context.Context, owner string, builder submission.Builder) (e
 		return err
 	}
 	bar.Done()
-	return nil
-}
-
-// labOf returns the lab that a folder of the checkout belongs to, or nil.
-func labOf(repo *checkout.Checkout, dir string) *manifest.Lab {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil
-	}
-	for i := range repo.Labs.Labs {
-		if lab := &repo.Labs.Labs[i]; dir == repo.Dir(lab) || dir == repo.SolutionDir(lab) {
-			return lab
-		}
-	}
 	return nil
 }

@@ -187,7 +187,7 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lab := labOf(repo, dir)
+			lab := repo.LabOf(dir)
 			if len(args) > 0 {
 				chosen, err := (&choiceFlags{dir: dir, main: main, solution: solution}).choose(args[0])
 				if err != nil {
