@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/proving/gate"
 	"lva.io/operators/scripts/proving/proof"
 )
@@ -93,7 +94,7 @@ func certifyCommand() *cobra.Command {
 					return err
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
-				options.WithNode = clusterWithNode(repo, lab)
+				options.WithNode = node.Starter(repo, lab)
 				all = append(all, options)
 			}
 			if !repeating {

@@ -36,6 +36,7 @@ import (
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/proving/proof"
 )
 
@@ -263,7 +264,7 @@ func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, e
 		}
 		options := certify.Options{
 			Checkout: r.repo, Lab: lab, ControllerGen: tools.ControllerGen,
-			Checks: tools.Checks, WithNode: clusterWithNode(r.repo, lab),
+			Checks: tools.Checks, WithNode: node.Starter(r.repo, lab),
 		}
 		if options.Harness, err = harness(lab); err != nil {
 			return nil, err

@@ -24,6 +24,7 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/kind"
 	"lva.io/operators/scripts/grading/stage/node"
+	"lva.io/operators/scripts/grading/stage/own"
 	"lva.io/operators/scripts/grading/stage/pod"
 	"lva.io/operators/scripts/grading/stage/shared"
 )
@@ -136,11 +137,11 @@ func (f *clusterFlags) start(
 	}
 	switch {
 	case f.onNode(lab):
-		return startWithNode(repo, lab), onEmbedded, nil
+		return node.Start(node.Starter(repo, lab), images.StoreOf(repo.Root), repo.ControlPlane.Path), onEmbedded, nil
 	case f.withNode(lab):
-		return node.StartForProcesses(clusterBeside(repo, lab)), onEmbedded, nil
+		return node.StartForProcesses(node.StarterForProcesses(repo, lab)), onEmbedded, nil
 	case f.embedded():
-		return coldStart(repo), onEmbedded, nil
+		return own.StartServer(repo.ControlPlane), onEmbedded, nil
 	}
 	target, on, err := f.existingCluster(ctx, repo)
 	if err != nil {

@@ -15,15 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/authoring/skeleton"
 	"lva.io/operators/scripts/authoring/testgrade"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/formats"
@@ -31,8 +28,6 @@ import (
 	"lva.io/operators/scripts/grading/report/junit"
 	"lva.io/operators/scripts/grading/report/terminal"
 	"lva.io/operators/scripts/grading/stage"
-	"lva.io/operators/scripts/grading/stage/node"
-	"lva.io/operators/scripts/grading/stage/own"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -135,51 +130,6 @@ func verdict(result *report.Report, err error) error {
 		return cli.ErrReported
 	}
 	return err
-}
-
-// coldStart returns a function that starts a cluster when the run needs it.
-func coldStart(repo *checkout.Checkout) stage.Start {
-	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
-		return embedded.StartServer(ctx, repo.ControlPlane)
-	})
-}
-
-// startWithNode returns a function that starts a cluster with a node for a lab whose operator is a Pod.
-func startWithNode(repo *checkout.Checkout, lab *manifest.Lab) stage.Start {
-	return node.Start(clusterWithNode(repo, lab), images.StoreOf(repo.Root), repo.ControlPlane.Path)
-}
-
-// clusterWithNode starts a cluster with a node for a run of a lab. It installs the lab's add-ons, which must be built,
-// as soon as the API server answers. The run can use them.
-func clusterWithNode(
-	repo *checkout.Checkout, lab *manifest.Lab,
-) func(context.Context, func(string)) (*embedded.Cluster, error) {
-	return func(ctx context.Context, progress func(string)) (*embedded.Cluster, error) {
-		parts, err := repo.EnsureNode(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return embedded.StartWithNode(ctx, repo.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
-			return repo.Installer().Install(ctx, c.Kubeconfig, lab.Addons, progress)
-		})
-	}
-}
-
-// clusterBeside starts a cluster like clusterWithNode, for a lab whose operator is a process. Without add-ons, the run
-// does not wait for the node, because the first checks only need objects.
-func clusterBeside(
-	repo *checkout.Checkout, lab *manifest.Lab,
-) func(context.Context, func(string)) (*embedded.Cluster, error) {
-	if len(lab.Addons) > 0 {
-		return clusterWithNode(repo, lab)
-	}
-	return func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
-		parts, err := repo.EnsureNode(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return embedded.StartServerWithNode(ctx, repo.ControlPlane, parts)
-	}
 }
 
 // gradeOptions configures how a submission is graded. See grade.Options.

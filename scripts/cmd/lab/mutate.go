@@ -22,6 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/stage/node"
 )
 
 // mutationDir, below out, holds the ledgers of the labs' mutants.
@@ -262,7 +263,7 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	started := time.Now()
 	run := certify.Mutation{Options: m.Options, Mutants: mutants, Survivors: s.survivors, Torture: m.torture}
 	run.Lab, run.ControllerGen, run.Checks = s.lab, tools.ControllerGen, tools.Checks
-	run.WithNode = clusterWithNode(m.Checkout, s.lab)
+	run.WithNode = node.Starter(m.Checkout, s.lab)
 	run.Ended = func(trial mutate.Trial) error {
 		trials = append(trials, trial)
 		left := time.Since(started) / time.Duration(len(trials)) * time.Duration(len(mutants)-len(trials))

@@ -61,7 +61,7 @@ func watch(ctx context.Context, s watchTarget) error {
 	switch {
 	case c.placement.onNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
-			return clusterWithNode(c.Checkout, c.Lab)(ctx, func(string) {})
+			return node.Starter(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
 		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) },
@@ -69,7 +69,7 @@ func watch(ctx context.Context, s watchTarget) error {
 		}
 	case c.placement.withNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
-			return clusterBeside(c.Checkout, c.Lab)(ctx, func(string) {})
+			return node.StarterForProcesses(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
 		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 			return node.StartForProcesses(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/local"
 )
@@ -21,6 +22,11 @@ func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 		}
 		return New(cluster), nil
 	}
+}
+
+// StartServer is Start for a cluster without a node, which a program of the checkout starts.
+func StartServer(program *multicall.Program) stage.Start {
+	return Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) })
 }
 
 // New returns a stage at an embedded cluster that has just been started. The cluster ends with the stage.
