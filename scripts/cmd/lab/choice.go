@@ -101,7 +101,7 @@ func (c *choice) last(file ...string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writable(filepath.Dir(path)); err != nil {
+	if err := report.Writable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`",
 			relative(path), err, c.command("grade"))
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/authoring/skeleton"
 	"lva.io/operators/scripts/authoring/testgrade"
 	"lva.io/operators/scripts/checkout"
@@ -186,7 +185,7 @@ func gradeOne(ctx context.Context, c *choice, settings gradeOptions) (*report.Re
 	live.Close()
 	if errors.Is(context.Cause(ctx), errSaved) {
 		// There is no verdict, since the folder has changed since the run began.
-		return result, removeReports(c.Out, reportFiles...)
+		return result, report.Remove(c.Out, formats.Files...)
 	}
 	if settings.gradescope != "" {
 		err = forGradescope.finish(result, err)
@@ -216,10 +215,10 @@ func (c *choice) uncontained(kept string) string {
 // begin replaces the files of the last run, so that an old grade is never taken for the new one, however this run ends.
 func begin(c *choice) error {
 	// A submission may have brought these files, or folders with their names.
-	if err := removeReports(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
+	if err := report.Remove(c.Out, slices.Concat(formats.Files, []string{operatorLogFile})...); err != nil {
 		return fmt.Errorf("%w: make the folder %s yours", err, relative(c.Out))
 	}
-	if err := writable(c.Out); err != nil {
+	if err := report.Writable(c.Out); err != nil {
 		return err
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
@@ -227,6 +226,21 @@ func begin(c *choice) error {
 	unfinished.Outcome, unfinished.Reason = report.Unfinished,
 		"the run has not ended: it is still running, or it was killed"
 	return formats.Write(c.Out, *unfinished)
+}
+
+// settle writes the reports of a run that has ended, if the run did not fail.
+func (c *choice) settle(result *report.Report, failed error) error {
+	return report.Replace(c.Out, formats.Files, failed, func() error {
+		if err := formats.Write(c.Out, *result); err != nil {
+			return err
+		}
+		if result.Outcome == report.Interrupted {
+			return nil // hints and progress use the last run that was not interrupted
+		}
+		return report.Replace(c.Out, []string{verdictDir}, nil, func() error {
+			return formats.Write(filepath.Join(c.Out, verdictDir), *result)
+		})
+	})
 }
 
 // tools builds what a grading run needs besides the submission, which takes minutes on a fresh machine.
@@ -239,7 +253,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}
 	if c.Out != "" {
-		if err = writable(c.Out); err != nil {
+		if err = report.Writable(c.Out); err != nil {
 			return options, err
 		}
 	}
@@ -254,22 +268,6 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	}
 	options.NotStarted, err = skeleton.NotStarted(c.Root, c.Lab.Name, c.Dir)
 	return options, err
-}
-
-// writable returns an error if reports can't be written into a folder. Otherwise the user would wait for a report in
-// vain.
-func writable(dir string) error {
-	const prefix = ".writable-"
-	removal.Abandoned(dir, prefix)
-	file, err := os.CreateTemp(dir, removal.Temporary(prefix))
-	if err == nil {
-		_, err = file.Write(make([]byte, 4096)) // on a full disk, creating an empty file succeeds
-		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
-	}
-	if err != nil {
-		return fmt.Errorf("reports can't be written into %s: %w: free some space, or make the folder yours", dir, err)
-	}
-	return nil
 }
 
 // gradeAll grades all labs one after the other. The cluster for each lab starts while the previous lab is graded.

@@ -37,7 +37,7 @@ func (g *resultsFile) CheckDone(done report.Check) {
 // finish writes the result of a run that has ended, if the run did not fail.
 func (g *resultsFile) finish(result *report.Report, failed error) error {
 	dir, name := filepath.Split(g.file)
-	return replaceReports(filepath.Clean(dir), []string{name}, failed, func() error { return g.write(result, false) })
+	return report.Replace(filepath.Clean(dir), []string{name}, failed, func() error { return g.write(result, false) })
 }
 
 func (g *resultsFile) write(r *report.Report, unfinished bool) error {

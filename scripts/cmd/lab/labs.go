@@ -148,7 +148,7 @@ func (c *choice) keepBest(verdict *report.Report) error {
 	if err == nil && best.Score >= verdict.Score {
 		return nil
 	}
-	return replaceReports(c.Out, []string{bestDir}, nil, func() error {
+	return report.Replace(c.Out, []string{bestDir}, nil, func() error {
 		return formats.Write(filepath.Join(c.Out, bestDir), *verdict)
 	})
 }

@@ -5,11 +5,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,23 +80,5 @@ func TestTestOutcomes(t *testing.T) {
 	}
 	if _, err := parseEvents(strings.NewReader(passing + `{"Action":"fail`)); err == nil {
 		t.Error("parseEvents() accepted half an event")
-	}
-}
-
-func TestWritableLeavesNoFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	killed := exec.CommandContext(t.Context(), "true")
-	if err := killed.Run(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(".writable-%d-1", killed.Process.Pid)), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := writable(dir); err != nil {
-		t.Error(err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left in the folder: %v, error %v", left, err)
 	}
 }

@@ -72,7 +72,7 @@ func labsWithTests(c *choice) string {
 
 // gradeTests grades the tests with all mutants, and prints the result.
 func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) error {
-	if err := writable(c.Out); err != nil {
+	if err := report.Writable(c.Out); err != nil {
 		return err
 	}
 	if err := prepareTests(ctx, c, &options, fetch); err != nil {
@@ -145,7 +145,7 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 	if err != nil {
 		known = nil // the report is missing, or this version can't read it
 	}
-	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
+	if err := report.Remove(c.Out, report.TestsJSONFile); err != nil {
 		return nil, err
 	}
 	return known, nil
@@ -153,7 +153,7 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 
 // keepKnownTests writes the results back, and replaces anything that was written there since.
 func (c *choice) keepKnownTests(known *report.Tests) error {
-	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
+	if err := report.Remove(c.Out, report.TestsJSONFile); err != nil {
 		return err
 	}
 	if known == nil {
@@ -275,7 +275,7 @@ func writeTests(dir string, t *report.Tests) error {
 	if err := html.WriteTests(&page, t); err != nil {
 		return err
 	}
-	return replaceReports(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
+	return report.Replace(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
 		if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
 			return err
 		}

@@ -88,6 +88,10 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
+// Files are the files that Write writes. The JSON report comes first, because it counts even if the others can't be
+// removed.
+var Files = []string{report.JSONFile, report.JUnitFile, report.HTMLFile}
+
 // Write writes report.json, report.html and junit.xml into a folder, which it creates if necessary. It writes each file
 // atomically, and writes nothing if the report contradicts itself.
 func Write(dir string, r report.Report) error {
