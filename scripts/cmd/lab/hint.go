@@ -50,7 +50,7 @@ func hint(c *choice) error {
 			return err
 		}
 	}
-	given, err := readKept[int](c.Out, hintsFile, hintsKept)
+	given, err := report.ReadKept[int](c.Out, hintsFile, hintsKept)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func hint(c *choice) error {
 	}
 	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])
 	given[check.ID] = n + 1
-	return writeKept(c.Out, hintsFile, hintsKept, given)
+	return report.WriteKept(c.Out, hintsFile, hintsKept, given)
 }
 
 // The number of hints given is stored beside the reports, by check.

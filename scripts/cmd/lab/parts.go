@@ -35,7 +35,7 @@ func (s watchTarget) next() (*choice, error) {
 	if s.only != "" {
 		return s.lab.limitedTo(s.only)
 	}
-	done, err := readKept[bool](s.lab.Out, partsFile, partsKept)
+	done, err := report.ReadKept[bool](s.lab.Out, partsFile, partsKept)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 	if len(parts) == 0 || verdict.Outcome == report.Error {
 		return nil
 	}
-	done, err := readKept[bool](dir, partsFile, partsKept)
+	done, err := report.ReadKept[bool](dir, partsFile, partsKept)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 			return err == nil && listed.Part == part && c.Status != report.Passed
 		})
 	}
-	return writeKept(dir, partsFile, partsKept, done)
+	return report.WriteKept(dir, partsFile, partsKept, done)
 }
 
 // partUsage names the parts of the labs that have any, for a flag.

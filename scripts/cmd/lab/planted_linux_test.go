@@ -283,7 +283,7 @@ func TestPipeIsNotReport(t *testing.T) {
 		}
 	}
 	_, verdict := c.last(verdictDir, report.JSONFile)
-	_, hints := readKept[int](c.Out, hintsFile, hintsKept)
+	_, hints := report.ReadKept[int](c.Out, hintsFile, hintsKept)
 	_, tests := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
 	for _, err := range []error{verdict, hints, tests} {
 		if err == nil || !strings.Contains(err.Error(), "is a named pipe") {
@@ -306,14 +306,14 @@ func TestLinkIsReplacedByRememberedValues(t *testing.T) {
 	target := filepath.Join(dir, report.JSONFile)
 	if err := errors.Join(
 		os.WriteFile(target, []byte("{}"), 0o600), os.Symlink(report.JSONFile, filepath.Join(dir, hintsFile)),
-		writeKept(dir, hintsFile, hintsKept, map[string]int{"served": 2}),
+		report.WriteKept(dir, hintsFile, hintsKept, map[string]int{"served": 2}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(target); err != nil || string(content) != "{}" {
 		t.Errorf("the link's target contains %s, error %v", content, err)
 	}
-	if kept, err := readKept[int](dir, hintsFile, hintsKept); err != nil || kept["served"] != 2 {
-		t.Errorf("readKept() = %v, error %v", kept, err)
+	if kept, err := report.ReadKept[int](dir, hintsFile, hintsKept); err != nil || kept["served"] != 2 {
+		t.Errorf("ReadKept() = %v, error %v", kept, err)
 	}
 }

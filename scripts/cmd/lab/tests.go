@@ -241,7 +241,7 @@ const revealAfter = 2
 // keepMissed records which mutants were missed. It returns a function that reports whether a mutant is explained by
 // now.
 func keepMissed(c *choice, result *report.Tests) (revealed func(name string) bool, err error) {
-	kept, err := readKept[missed](c.Out, missedFile, missedKept)
+	kept, err := report.ReadKept[missed](c.Out, missedFile, missedKept)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func keepMissed(c *choice, result *report.Tests) (revealed func(name string) boo
 	}
 	return func(name string) bool {
 		return kept[name].Times >= revealAfter
-	}, writeKept(c.Out, missedFile, missedKept, kept)
+	}, report.WriteKept(c.Out, missedFile, missedKept, kept)
 }
 
 // writeTests writes the report as JSON and as a page.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package report
 
 import (
 	"encoding/json"
@@ -11,15 +11,14 @@ import (
 	"path/filepath"
 
 	"lva.io/operators/scripts/grading/limited"
-	"lva.io/operators/scripts/grading/report"
 )
 
-// keptLimit is the maximum size of such a file in bytes. A submission that ran here may have replaced the file.
+// keptLimit is the maximum size of a file of ReadKept in bytes. A submission that ran here may have replaced the file.
 const keptLimit = 1 << 20
 
-// readKept reads a file of remembered values beside the reports. The values are by name. what completes the sentence
-// "reading …".
-func readKept[Value any](dir, file, what string) (map[string]Value, error) {
+// ReadKept reads a file of values that a later run needs, beside the reports. The values are by name. what completes
+// the sentence "reading …".
+func ReadKept[Value any](dir, file, what string) (map[string]Value, error) {
 	kept := map[string]Value{}
 	content, err := limited.ReadFile(dir, file, keptLimit)
 	if errors.Is(err, os.ErrNotExist) {
@@ -34,13 +33,14 @@ func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	return kept, nil
 }
 
-// writeKept replaces such a file in one step: on a full disk, or if this process is killed, the earlier values remain.
-func writeKept[Value any](dir, file, what string, kept map[string]Value) error {
+// WriteKept writes a file for ReadKept in one step: on a full disk, or if this process is killed, the earlier values
+// remain.
+func WriteKept[Value any](dir, file, what string, kept map[string]Value) error {
 	content, err := json.Marshal(kept)
 	if err != nil {
 		return err
 	}
-	if err := report.WriteFile(filepath.Join(dir, file), content); err != nil {
+	if err := WriteFile(filepath.Join(dir, file), content); err != nil {
 		return fmt.Errorf("saving %s: %w", what, err)
 	}
 	return nil
