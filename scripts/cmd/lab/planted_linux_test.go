@@ -173,7 +173,7 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 		}
 	}
 	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Tests: &manifest.OwnTests{}}
-	if err := writeTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
+	if err := formats.WriteTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
 		t.Error(err)
 	}
 	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil ||

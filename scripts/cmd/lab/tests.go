@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
-	"lva.io/operators/scripts/grading/report/html"
+	"lva.io/operators/scripts/grading/report/formats"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -119,7 +118,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 // runTests grades tests and writes the report, without details that would reveal what to test.
 func runTests(ctx context.Context, c *choice, options testgrade.Options) (*report.Tests, error) {
 	// An old report is never taken for the new one, however this run ends.
-	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
+	if err := formats.WriteTests(c.Out, testgrade.Blank(&options)); err != nil {
 		return nil, err
 	}
 	all := testgrade.Run(ctx, options)
@@ -130,7 +129,7 @@ func runTests(ctx context.Context, c *choice, options testgrade.Options) (*repor
 		}
 		testgrade.Hide(all, revealed)
 	}
-	return all, writeTests(c.Out, all)
+	return all, formats.WriteTests(c.Out, all)
 }
 
 // takeKnownTests removes the results of an earlier run on the student's own tests from the folder of the reports, and
@@ -263,24 +262,6 @@ func keepMissed(c *choice, result *report.Tests) (revealed func(name string) boo
 	return func(name string) bool {
 		return kept[name].Times >= revealAfter
 	}, report.WriteKept(c.Out, missedFile, missedKept, kept)
-}
-
-// writeTests writes the report as JSON and as a page.
-func writeTests(dir string, t *report.Tests) error {
-	content, err := t.JSON()
-	if err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	if err := html.WriteTests(&page, t); err != nil {
-		return err
-	}
-	return report.Replace(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
-		if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
-			return err
-		}
-		return report.WriteFile(filepath.Join(dir, report.TestsHTMLFile), page.Bytes())
-	})
 }
 
 // printTests prints the result.

@@ -118,3 +118,21 @@ func Write(dir string, r report.Report) error {
 	}
 	return nil
 }
+
+// WriteTests writes the report of a student's own tests into a folder, as tests.json and tests.html.
+func WriteTests(dir string, t *report.Tests) error {
+	content, err := t.JSON()
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := html.WriteTests(&page, t); err != nil {
+		return err
+	}
+	return report.Replace(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
+		if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
+			return err
+		}
+		return report.WriteFile(filepath.Join(dir, report.TestsHTMLFile), page.Bytes())
+	})
+}
