@@ -6,10 +6,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -21,6 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/formats"
+	"lva.io/operators/scripts/grading/report/terminal"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -88,7 +87,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 	if err != nil {
 		return err
 	}
-	printTests(os.Stdout, all, relative(filepath.Join(c.Out, report.TestsHTMLFile)))
+	terminal.RenderTests(os.Stdout, all, relative(filepath.Join(c.Out, report.TestsHTMLFile)))
 	if !all.FullMarks() {
 		return cli.ErrReported
 	}
@@ -262,40 +261,4 @@ func keepMissed(c *choice, result *report.Tests) (revealed func(name string) boo
 	return func(name string) bool {
 		return kept[name].Times >= revealAfter
 	}, report.WriteKept(c.Out, missedFile, missedKept, kept)
-}
-
-// printTests prints the result.
-func printTests(w io.Writer, t *report.Tests, page string) {
-	fmt.Fprintf(w, "\n%s: %s\n", t.Lab, t.Headline())
-	if t.Reason != "" {
-		fmt.Fprintf(w, "%s\n", report.Safe(t.Reason))
-	}
-	for _, d := range t.Diagnostics {
-		fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
-	}
-	for _, r := range []struct {
-		title string
-		run   *report.TestRun
-	}{{"your operator", t.Own}, {"ours", t.Ours}} {
-		if r.run == nil {
-			continue
-		}
-		fmt.Fprintf(w, "  on %-14s %s\n", r.title, r.run.Summary())
-		for _, line := range r.run.Output {
-			fmt.Fprintf(w, "      %s\n", report.Safe(line))
-		}
-	}
-	for _, notice := range t.Notices {
-		fmt.Fprintf(w, "  note: %s\n", report.Safe(notice))
-	}
-	if t.Count(report.MutantFound)+t.Count(report.MutantMissed) > 0 {
-		fmt.Fprintln(w)
-		for _, m := range t.Mutants {
-			if m.Fate != report.MutantUnseen {
-				fmt.Fprintf(w, "  %-8s%s\n", m.Fate, report.Safe(m.Text()))
-			}
-		}
-		fmt.Fprintf(w, "\n%s\n", t.Summary())
-	}
-	fmt.Fprintf(w, "It took %s. Report: %s\n", time.Duration(t.Seconds*float64(time.Second)).Round(time.Second), page)
 }

@@ -6,7 +6,7 @@
 // There are two ways to print a run, and both look the same. During the run, Live prints the header, and each step
 // and each check when it ends. Verdict then prints the result: the failure nearest to the cause, with what was
 // expected, what was observed and the requests to the API server, and the score with what to do next. Later, Render
-// prints all of this from a stored report.
+// prints all of this from a stored report. RenderTests prints the report of a student's own tests.
 //
 // On a terminal, the output has colours (unless NO_COLOR is set), marks and a spinner, and lines are wrapped to its
 // width. In a pipe, a file or with TERM=dumb, the output has one plain line for each item, which begins with a word to
