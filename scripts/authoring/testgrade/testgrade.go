@@ -369,8 +369,8 @@ func (g *grading) builder(module *submission.Submission) *submission.Builder {
 	return &submission.Builder{Submission: module, Scope: g.scope, Strict: g.Strict}
 }
 
-// Digest identifies the tests of a submission, so that a caller can remember which mutants they missed.
-func Digest(dir, main string) (string, error) {
+// digestOf identifies the tests of a submission.
+func digestOf(dir, main string) (string, error) {
 	opened, err := submission.Open(dir, main)
 	if err != nil {
 		return "", err

@@ -122,7 +122,7 @@ func runTests(ctx context.Context, c *choice, options testgrade.Options) (*repor
 	}
 	all := testgrade.Run(ctx, options)
 	if !c.solution && !all.Known { // a known report has no such details any more
-		revealed, err := keepMissed(c, all)
+		revealed, err := testgrade.KeepMissed(c.Out, c.Dir, c.Main, all)
 		if err != nil {
 			return nil, err
 		}
@@ -220,45 +220,3 @@ func gradeOwnTests(
 }
 
 const ownTestsStep = "grade your tests"
-
-// Missed mutants are recorded beside the reports, by name.
-const (
-	missedFile = "missed.json"
-	missedKept = "which wrong solutions your tests missed"
-)
-
-// missed is how many versions of the tests have missed a mutant, and the digest of the last one.
-type missed struct {
-	Times int    `json:"times"`
-	Tests string `json:"tests"`
-}
-
-// revealAfter is how many versions of the tests must miss a mutant before lab explains it.
-const revealAfter = 2
-
-// keepMissed records which mutants were missed. It returns a function that reports whether a mutant is explained by
-// now.
-func keepMissed(c *choice, result *report.Tests) (revealed func(name string) bool, err error) {
-	kept, err := report.ReadKept[missed](c.Out, missedFile, missedKept)
-	if err != nil {
-		return nil, err
-	}
-	digest := ""
-	if result.Ours != nil { // otherwise no mutant was tried
-		if digest, err = testgrade.Digest(c.Dir, c.Main); err != nil {
-			return nil, err
-		}
-	}
-	for _, m := range result.Mutants {
-		was := kept[m.Name]
-		switch {
-		case m.Fate == report.MutantFound:
-			delete(kept, m.Name)
-		case m.Fate == report.MutantMissed && was.Tests != digest:
-			kept[m.Name] = missed{Times: was.Times + 1, Tests: digest}
-		}
-	}
-	return func(name string) bool {
-		return kept[name].Times >= revealAfter
-	}, report.WriteKept(c.Out, missedFile, missedKept, kept)
-}
