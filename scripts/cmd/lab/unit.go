@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -232,10 +231,10 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		return err
 	}
 	wrapper := []string{program, attendName}
-	var m *measurement
+	var m *gate.Measurement
 	if u.measuring {
 		var before []string
-		if m, before, err = measure(scope); err != nil {
+		if m, before, err = gate.Measure(scope); err != nil {
 			return err
 		}
 		wrapper = append(before, wrapper...)
@@ -250,29 +249,29 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	ended, err := parseEvents(bytes.NewReader(events))
+	ended, err := gate.ReadTests(bytes.NewReader(events))
 	if err != nil {
 		return errors.Join(failed, err)
 	}
 	if m != nil {
-		if err := m.print(
+		if err := m.Print(
 			os.Stdout, filepath.Join(u.repo.Root, filepath.FromSlash(module)), bytes.NewReader(events),
 		); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("%s: %d tests passed, %d failed, %d were left out\n",
-		module, ended.passed, len(ended.failed), ended.skipped)
-	for _, f := range ended.failed {
+		module, ended.Passed, len(ended.Failed), ended.Skipped)
+	for _, f := range ended.Failed {
 		fmt.Printf("\n--- %s failed. Its last lines:\n%s\n", f.Name, lastLines(f.Output))
 	}
-	if failed == nil && len(ended.failed) > 0 { // gotestsum repeats a package without a failed test, and then succeeds
+	if failed == nil && len(ended.Failed) > 0 { // gotestsum repeats a package without a failed test, and then succeeds
 		failed = errors.New("the failed package left a process or a folder behind, or could not be built")
 	}
 	if failed != nil {
 		return failed
 	}
-	return gate.AddFlaky(u.repo.Root, ended.flaky...)
+	return gate.AddFlaky(u.repo.Root, ended.Flaky...)
 }
 
 // attendName is the name of the command that runs the program of a package's tests.
@@ -307,101 +306,6 @@ const shownLines = 40
 func lastLines(output string) string {
 	lines := strings.SplitAfter(output, "\n")
 	return strings.Join(lines[max(0, len(lines)-shownLines):], "")
-}
-
-// testEvent is an event of `go test -json`. Elapsed is in seconds.
-type testEvent struct {
-	Action, Package, Test, Output string
-	Elapsed                       float64
-}
-
-// eachTestEvent reads events of `go test -json`.
-func eachTestEvent(events io.Reader, take func(testEvent)) error {
-	for decoder := json.NewDecoder(events); ; {
-		var event testEvent
-		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("reading the results of the tests: %w", err)
-		}
-		take(event)
-	}
-}
-
-// endings has the results of the tests of a module.
-type endings struct {
-	passed, skipped int
-	// failed are the failed tests, without those that failed only because of a subtest. It also has packages that failed
-	// although no test did, because they left a process or a folder behind, or do not compile. flaky are the tests that
-	// failed and then passed.
-	failed, flaky []gate.Flaky
-}
-
-// parseEvents reads the events of `go test -json`. A repeated test occurs several times in them.
-func parseEvents(events io.Reader) (*endings, error) {
-	type test struct{ pkg, name string }
-	type history struct {
-		last           string // its last action
-		now, outFailed strings.Builder
-		failures       int
-	}
-	var order []test
-	all := map[test]*history{}
-	err := eachTestEvent(events, func(event testEvent) {
-		t := test{event.Package, event.Test}
-		if all[t] == nil {
-			all[t] = &history{}
-			order = append(order, t)
-		}
-		h := all[t]
-		switch event.Action {
-		case "output":
-			h.now.WriteString(event.Output)
-		case "fail":
-			h.failures++
-			h.outFailed.WriteString(h.now.String())
-			h.now.Reset()
-			h.last = event.Action
-		case "pass", "skip":
-			h.now.Reset()
-			h.last = event.Action
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	// explained reports whether a part of a test or package failed as well. If the part passed when it was repeated and
-	// the package did not, the package has left something behind.
-	explained := func(t test) bool {
-		return slices.ContainsFunc(order, func(part test) bool {
-			isSubtest := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
-			if !isSubtest || part.pkg != t.pkg {
-				return false
-			}
-			ended := all[part].last
-			return ended == "fail" || ended == "" || all[part].failures > 0 && all[t].last == "pass"
-		})
-	}
-	ended := &endings{}
-	for _, t := range order {
-		h := all[t]
-		failure := gate.Flaky{Name: strings.TrimSpace(t.pkg + " " + t.name), Output: h.outFailed.String() + h.now.String()}
-		switch {
-		case t.name != "" && h.last == "pass":
-			ended.passed++
-		case t.name != "" && h.last == "skip":
-			ended.skipped++
-		}
-		switch {
-		// It passed, or a failed part explains its failure.
-		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t):
-		case h.last == "pass" && t.name != "":
-			ended.flaky = append(ended.flaky, failure)
-		default:
-			ended.failed = append(ended.failed, failure)
-		}
-	}
-	return ended, nil
 }
 
 // goTest runs go test in a module.

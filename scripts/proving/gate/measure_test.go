@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package gate
 
 import (
 	"errors"
@@ -25,14 +25,14 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	m, words, err := measure(scope)
+	m, words, err := Measure(scope)
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
 	var nothing strings.Builder
-	if err := m.print(&nothing, root, strings.NewReader("")); err != nil || nothing.Len() > 0 {
-		t.Errorf("print() of a module without tests: output %q, error %v", &nothing, err)
+	if err := m.Print(&nothing, root, strings.NewReader("")); err != nil || nothing.Len() > 0 {
+		t.Errorf("Print() of a module without tests: output %q, error %v", &nothing, err)
 	}
 	run := func(folder, script string) (printed string, err error) {
 		t.Helper()
@@ -60,7 +60,7 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 {"Action":"pass","Package":"x/busy","Elapsed":3}
 `
 	var table strings.Builder
-	if err := m.print(&table, root, strings.NewReader(events)); err != nil {
+	if err := m.Print(&table, root, strings.NewReader(events)); err != nil {
 		t.Fatal(err)
 	}
 	got := table.String()

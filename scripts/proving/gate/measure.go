@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package gate
 
 import (
 	"cmp"
@@ -30,16 +30,16 @@ type measured struct {
 	wall, cpu float64
 }
 
-// measurement measures the test programs of a module.
-type measurement struct {
+// Measurement measures the test programs of a module.
+type Measurement struct {
 	watch stopwatch.Watch
 	// script runs a program and appends a line to the file times: the program's folder, and three times in seconds.
 	script, times string
 }
 
-// measure starts a measurement. wrapper is the beginning of the command line of each test program.
-func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error) {
-	m := &measurement{
+// Measure starts a measurement. wrapper is the beginning of the command line of each test program.
+func Measure(scope *process.Scope) (_ *Measurement, wrapper []string, err error) {
+	m := &Measurement{
 		watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times"),
 	}
 	// The shell writes its message into the file. The program's standard error is not redirected.
@@ -50,9 +50,9 @@ func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error)
 	return m, []string{"bash", m.script}, nil
 }
 
-// print prints two tables: the time of each package below the root, and the slowest tests. events are the events of `go
+// Print prints two tables: the time of each package below the root, and the slowest tests. events are the events of `go
 // test -json`.
-func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
+func (m *Measurement) Print(w io.Writer, root string, events io.Reader) error {
 	lines, err := os.ReadFile(m.times)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no package has a test of this part
@@ -79,7 +79,7 @@ func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	return nil
 }
 
-// packageTimes reads the lines of measure's script. The package that used the most CPU time comes first. A package that
+// packageTimes reads the lines of Measure's script. The package that used the most CPU time comes first. A package that
 // ran twice counts twice.
 func packageTimes(root, lines string) ([]measured, error) {
 	var all []measured
