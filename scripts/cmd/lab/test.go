@@ -107,8 +107,11 @@ func gateSteps(seed, since string) []gate.Step {
 	}
 	return []gate.Step{
 		{Name: "generated files, format, modules, lint", Args: verify},
-		{Name: "unit tests without a control plane", Args: append(slices.Clip(unit), "--control-plane", withoutControlPlane)},
-		{Name: "unit tests with a control plane", Args: append(slices.Clip(unit), "--control-plane", withControlPlane)},
+		{
+			Name: "unit tests without a control plane",
+			Args: append(slices.Clip(unit), "--control-plane", gate.WithoutControlPlane),
+		},
+		{Name: "unit tests with a control plane", Args: append(slices.Clip(unit), "--control-plane", gate.WithControlPlane)},
 		{
 			Name: "solutions, skeletons, drawn and changed mutants", Args: drawn,
 			Late: append(slices.Clip(certify), "--only", "skeleton,solution"), LeavesOut: "drawn and changed mutants",

@@ -26,9 +26,7 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/changes"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/proving/gate"
 	"lva.io/operators/scripts/proving/proof"
 )
@@ -45,14 +43,15 @@ func unitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if controlPlane != "" && controlPlane != withoutControlPlane && controlPlane != withControlPlane {
-				return fmt.Errorf("--control-plane is %s or %s, and not %q", withoutControlPlane, withControlPlane, controlPlane)
+			if controlPlane != "" && controlPlane != gate.WithoutControlPlane && controlPlane != gate.WithControlPlane {
+				return fmt.Errorf("--control-plane is %s or %s, and not %q",
+					gate.WithoutControlPlane, gate.WithControlPlane, controlPlane)
 			}
 			modules, err := repo.Modules()
 			if err != nil {
 				return err
 			}
-			unchanged, err := unchangedSolutions(command.Context(), repo, modules, since)
+			unchanged, err := gate.UnchangedSolutions(command.Context(), repo.Root, modules, since)
 			if err != nil {
 				return err
 			}
@@ -99,7 +98,7 @@ func unitCommand() *cobra.Command {
 				if slices.Contains(unchanged, module) {
 					continue
 				}
-				packages, err := testedPackages(command.Context(), repo, module, controlPlane)
+				packages, err := gate.TestedPackages(command.Context(), repo.Root, module, controlPlane)
 				if err != nil {
 					return err
 				}
@@ -120,7 +119,8 @@ func unitCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
 	command.Flags().StringVar(&controlPlane, "control-plane", "",
-		"only packages whose tests are linked "+withControlPlane+" or "+withoutControlPlane+" a control plane (default: all)")
+		"only packages whose tests are linked "+gate.WithControlPlane+" or "+gate.WithoutControlPlane+
+			" a control plane (default: all)")
 	command.Flags().StringSliceVar(&only, "only", nil,
 		"only these modules, by their folders, as in --only clusters,scripts")
 	command.Flags().StringVar(&since, "since", "",
@@ -129,75 +129,6 @@ func unitCommand() *cobra.Command {
 	command.Flags().BoolVar(&forgiving, "forgive", false,
 		"retry what fails alone, at most twice. If it passes, record it in out/flaky.json and continue")
 	return command
-}
-
-// unchangedSolutions returns the modules of solutions in which no file differs from a commit. They import none of our
-// packages. Without a commit there are none.
-func unchangedSolutions(
-	ctx context.Context, repo *checkout.Checkout, modules []string, since string,
-) (unchanged []string, err error) {
-	if since == "" {
-		return nil, nil
-	}
-	runner, err := command.NewRunner()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	differ, err := changes.Since(ctx, runner, repo.Root, since)
-	if err != nil {
-		return nil, err
-	}
-	for _, module := range modules {
-		if strings.HasPrefix(module, "solutions/") &&
-			!differ.Any(func(file string) bool { return strings.HasPrefix(file, module+"/") }) {
-			unchanged = append(unchanged, module)
-		}
-	}
-	return unchanged, nil
-}
-
-// withControlPlane and withoutControlPlane are the values of --control-plane.
-const (
-	withControlPlane    = "with"
-	withoutControlPlane = "without"
-)
-
-// startsControlPlane are packages that start a control plane. A test program that is linked without them starts none.
-var startsControlPlane = []string{"lva.io/operators/clusters/embedded", "sigs.k8s.io/controller-runtime/pkg/envtest"}
-
-// testedPackages returns the packages of a module that have tests. With a value of --control-plane, it returns only
-// those with or without a control plane.
-func testedPackages(ctx context.Context, repo *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
-	if controlPlane == "" {
-		return []string{"./..."}, nil
-	}
-	runner, err := command.NewRunner()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	// The program of a package's tests has the name of the package with .test.
-	out, err := runner.Run(ctx, filepath.Join(repo.Root, filepath.FromSlash(module)), nil,
-		"go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
-	if err != nil {
-		return nil, fmt.Errorf("asking Go which packages of %s have tests: %w", module, err)
-	}
-	var packages []string
-	for line := range strings.Lines(out) {
-		words := strings.Fields(line)
-		name, isTest := strings.CutSuffix(words[0], ".test")
-		if !isTest {
-			continue
-		}
-		starts := slices.ContainsFunc(words[1:], func(imported string) bool {
-			return slices.Contains(startsControlPlane, imported)
-		})
-		if starts == (controlPlane == withControlPlane) {
-			packages = append(packages, name)
-		}
-	}
-	return packages, nil
 }
 
 // unitTests runs the tests of modules with gotestsum.
