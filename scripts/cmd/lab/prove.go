@@ -4,14 +4,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +44,11 @@ func proveCommand() *cobra.Command {
 			options.Root, options.Names = repo.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool {
 				return r == ','
 			})
-			if listing || asJSON {
-				return listParts(command, options, asJSON)
+			switch {
+			case asJSON:
+				return proof.ListJSON(command.Context(), options)
+			case listing:
+				return proof.List(command.Context(), options)
 			}
 			return proof.Prove(command.Context(), options)
 		},
@@ -75,35 +73,4 @@ func currentParts(root string) ([]proof.Part, error) {
 		return nil, err
 	}
 	return proof.Parts(repo)
-}
-
-// listParts lists the parts and their records, for a person or for a program.
-func listParts(command *cobra.Command, options proof.Options, asJSON bool) error {
-	states, err := proof.States(command.Context(), options)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		type part struct {
-			Part    string        `json:"part"`
-			Proven  bool          `json:"proven"`
-			Seconds float64       `json:"seconds"` // usual duration
-			Record  *proof.Record `json:"record,omitempty"`
-		}
-		parts := []part{}
-		for _, s := range states {
-			parts = append(parts, part{Part: s.Part.Name, Proven: s.Proven(), Seconds: s.Usual().Seconds(), Record: s.Record})
-		}
-		return json.NewEncoder(os.Stdout).Encode(parts)
-	}
-	return writeParts(os.Stdout, states)
-}
-
-func writeParts(out io.Writer, states []proof.State) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PART\tRESULT\tUSUALLY\tPROVES THAT")
-	for _, s := range states {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.Part.Name, s.Verdict(), s.Usual().Round(time.Second), s.Part.Proves)
-	}
-	return table.Flush()
 }
