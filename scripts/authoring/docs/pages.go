@@ -53,6 +53,34 @@ func Pages(root string) ([]string, error) {
 	return pages, nil
 }
 
+// Named returns the lectures and guides with these paths, from the root or from the working folder.
+func Named(root string, args []string) ([]string, error) {
+	all, err := Pages(root)
+	if err != nil {
+		return nil, err
+	}
+	var pages []string
+	for _, arg := range args {
+		page := arg
+		if !slices.Contains(all, page) {
+			absolute, err := filepath.Abs(arg)
+			if err != nil {
+				return nil, err
+			}
+			if page, err = filepath.Rel(root, absolute); err != nil {
+				return nil, err
+			}
+			page = filepath.ToSlash(page)
+		}
+		if !slices.Contains(all, page) ||
+			!strings.HasPrefix(page, "docs/lectures/") && !strings.HasPrefix(page, "docs/guides/") {
+			return nil, fmt.Errorf("%s is not a page of docs/lectures or docs/guides", arg)
+		}
+		pages = append(pages, page)
+	}
+	return pages, nil
+}
+
 // Problem is a mistake in a page, and its position.
 type Problem struct {
 	Page    string // path from the root

@@ -5,10 +5,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +29,7 @@ func verifyDocsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pages, err := pagesNamed(repo.Root, args)
+			pages, err := docs.Named(repo.Root, args)
 			if err != nil {
 				return err
 			}
@@ -53,32 +49,4 @@ func verifyDocsCommand() *cobra.Command {
 	command.Flags().BoolVar(&record, "record", false,
 		"write what the commands print into the transcripts; entries that are right stay as they are")
 	return command
-}
-
-// pagesNamed returns the pages with these paths from the root or from the working folder.
-func pagesNamed(root string, args []string) ([]string, error) {
-	all, err := docs.Pages(root)
-	if err != nil {
-		return nil, err
-	}
-	var pages []string
-	for _, arg := range args {
-		page := arg
-		if !slices.Contains(all, page) {
-			absolute, err := filepath.Abs(arg)
-			if err != nil {
-				return nil, err
-			}
-			if page, err = filepath.Rel(root, absolute); err != nil {
-				return nil, err
-			}
-			page = filepath.ToSlash(page)
-		}
-		if !slices.Contains(all, page) ||
-			!strings.HasPrefix(page, "docs/lectures/") && !strings.HasPrefix(page, "docs/guides/") {
-			return nil, fmt.Errorf("%s is not a page of docs/lectures or docs/guides", arg)
-		}
-		pages = append(pages, page)
-	}
-	return pages, nil
 }
