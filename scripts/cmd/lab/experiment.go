@@ -5,12 +5,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +15,6 @@ import (
 	"lva.io/operators/scripts/authoring/experiment/state"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/grading/report/terminal"
 )
 
 func experimentCommand() *cobra.Command {
@@ -54,7 +49,11 @@ func stateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showState(command.OutOrStdout(), repo, result)
+			dir, err := repo.Out(stateDir)
+			if err != nil {
+				return err
+			}
+			return result.Show(command.OutOrStdout(), dir)
 		},
 	}
 	command.Flags().Var((*cli.Count)(&options.Objects), "objects", "the final number of objects")
@@ -86,38 +85,4 @@ func measureState(
 	}
 	bar.Done()
 	return result, nil
-}
-
-// showState prints the charts, and writes the charts and the figures to files.
-func showState(out io.Writer, repo *checkout.Checkout, result *state.Result) error {
-	dir, err := repo.Out(stateDir)
-	if err != nil {
-		return err
-	}
-	screen := terminal.Detect(out, os.Getenv)
-	if !screen.Interactive {
-		screen.Width = 100
-	}
-	figures, err := json.MarshalIndent(result, "", "  ")
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"result.json": append(figures, '\n'), "tables.md": []byte(result.Tables())}
-	for _, c := range result.Charts() {
-		text, err := c.Terminal(min(screen.Width, 120), screen.Color)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "\n%s", text)
-		if files[c.Name+".svg"], err = c.SVG(); err != nil {
-			return err
-		}
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { //nolint:gosec // readable by all users
-			return fmt.Errorf("writing what was measured: %w", err)
-		}
-	}
-	_, err = fmt.Fprintf(out, "\n%s\nThe charts as SVG, and the figures: %s\n", result.Tables(), dir)
-	return err
 }
