@@ -20,6 +20,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -122,6 +123,24 @@ func (c *Checkout) LabOf(dir string) *manifest.Lab {
 		}
 	}
 	return nil
+}
+
+// appendix matches the name of a lecture's appendix.
+var appendix = regexp.MustCompile(`^0?(\d+[a-z])$`)
+
+// Lecture returns the lecture of a lab that a user has named, or an appendix, such as 3a. It is a path from the root.
+func (c *Checkout) Lecture(ref string) (string, error) {
+	if match := appendix.FindStringSubmatch(ref); match != nil {
+		pages, err := fs.Glob(os.DirFS(c.Root), fmt.Sprintf("docs/lectures/%03s-*.md", match[1]))
+		if err != nil || len(pages) == 1 {
+			return strings.Join(pages, ""), err
+		}
+	}
+	lab, err := c.Labs.Lab(ref)
+	if err != nil {
+		return "", err
+	}
+	return lab.Lecture, nil
 }
 
 // Out returns the folder of a lab's reports, and creates it if it does not exist.

@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -30,7 +29,7 @@ func readCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lecture, err := findLecture(repo, args[0])
+			lecture, err := repo.Lecture(args[0])
 			if err != nil {
 				return err
 			}
@@ -39,24 +38,6 @@ func readCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&unfold, "unfold", false, "show the answers to the questions, too")
 	return command
-}
-
-// appendix matches the name of a lecture's appendix.
-var appendix = regexp.MustCompile(`^0?(\d+[a-z])$`)
-
-// findLecture finds the page of a lab, or an appendix, by its path from the root.
-func findLecture(repo *checkout.Checkout, ref string) (string, error) {
-	if match := appendix.FindStringSubmatch(ref); match != nil {
-		pages, err := fs.Glob(os.DirFS(repo.Root), fmt.Sprintf("docs/lectures/%03s-*.md", match[1]))
-		if err != nil || len(pages) == 1 {
-			return strings.Join(pages, ""), err
-		}
-	}
-	lab, err := repo.Labs.Lab(ref)
-	if err != nil {
-		return "", err
-	}
-	return lab.Lecture, nil
 }
 
 // folded matches the parts of a page that are hidden until a reader opens them: answers, and files.
