@@ -100,7 +100,7 @@ func (t tree) at(name string, want wanted, do func(path string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d", descriptor))
 }
 
-// part returns a mount of a path in the tree. The path can't lead out of the tree.
+// part returns a mount of a path in the tree. The path can't point outside the tree.
 func (t tree) part(name string) (mount int, is wanted, err error) {
 	root, err := unix.Open(t.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -285,7 +285,7 @@ func TestCodeMarkerErrors(t *testing.T) {
 			"docs/page.md:1: solutions/01-shop/config/shop.yaml has no region spec; it has name",
 		},
 		{
-			"out of the repository", "<!-- code: ../shop.go -->\n<!-- /code -->\n",
+			"outside the repository", "<!-- code: ../shop.go -->\n<!-- /code -->\n",
 			"docs/page.md:1: ../shop.go is not a path from the root of the repository",
 		},
 		{
@@ -377,8 +377,8 @@ func TestLinks(t *testing.T) {
 		"README.md:18: docs/guide.md#nowhere is a dead link: docs/guide.md has no heading #nowhere; " +
 			"its headings are #its-heading",
 		"README.md:19: docs/none.md is a dead link: there is no docs/none.md",
-		"docs/guide.md:3: ../../x.md leads out of the repository",
-		"docs/guide.md:3: /README.md begins with a slash, which leads elsewhere on each site: " +
+		"docs/guide.md:3: ../../x.md points outside the repository",
+		"docs/guide.md:3: /README.md begins with a slash, which resolves differently on each site: " +
 			"write the path from this page's folder",
 		"docs/guide.md:4: ../main.go#L12 names a line, which moves: name a declaration or a region of main.go",
 		"docs/guide.md:5: ../main.go#Buy is a dead link: main.go declares no Buy, nor has it such a region; it has Sell",

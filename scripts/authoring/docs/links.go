@@ -107,7 +107,7 @@ func follow(root, page, target string, anchors map[string][]string) (string, err
 		return "", nil
 	}
 	if strings.HasPrefix(parsed.Path, "/") {
-		return fmt.Sprintf("%s begins with a slash, which leads elsewhere on each site: "+
+		return fmt.Sprintf("%s begins with a slash, which resolves differently on each site: "+
 			"write the path from this page's folder", target), nil
 	}
 	to := page
@@ -115,7 +115,7 @@ func follow(root, page, target string, anchors map[string][]string) (string, err
 		to = path.Join(path.Dir(page), parsed.Path)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(to)) {
-		return fmt.Sprintf("%s leads out of the repository", target), nil
+		return fmt.Sprintf("%s points outside the repository", target), nil
 	}
 	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(to)))
 	switch {

@@ -23,7 +23,7 @@ import (
 
 var labsList = Check{
 	Name:     "labs-list",
-	Sentence: "labs/labs.yaml is valid and its links lead somewhere",
+	Sentence: "labs/labs.yaml is valid and its links resolve",
 	Find: func(_ context.Context, r *Repository) ([]Finding, error) {
 		return messages(manifest.CheckLinks(r.Root)), nil
 	},
@@ -31,7 +31,7 @@ var labsList = Check{
 
 var pages = Check{
 	Name:     "pages",
-	Sentence: "pages have the code, tables and diagrams of the files that they name, and their links lead somewhere",
+	Sentence: "pages have the code, tables and diagrams of the files that they name, and their links resolve",
 	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 		changes, err := docs.Stale(r.Root)
 		findings := messages(err)

@@ -40,7 +40,7 @@ func CheckLinks(root string) error {
 	check := func(at []string, link string) {
 		file, anchor, hasAnchor := strings.Cut(link, "#")
 		if !filepath.IsLocal(filepath.FromSlash(file)) {
-			found.add(where, at, "%s leads out of the repository; name a file below its root", file)
+			found.add(where, at, "%s points outside the repository; name a file below its root", file)
 			return
 		}
 		if _, ok := anchors[file]; !ok {

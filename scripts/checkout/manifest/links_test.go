@@ -32,11 +32,11 @@ func TestCheckLinks(t *testing.T) {
 			t.Helper()
 			writeFile(t, root, "docs/lectures/02-pan.md", "# The pan\n\nDon't drop it\n")
 		}, `^labs/labs.yaml:52: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
-		{"a way out of the repository", func(t *testing.T, root string) {
+		{"a path outside the repository", func(t *testing.T, root string) {
 			t.Helper()
 			list := readFile(t, filepath.Join(root, manifest.File))
 			writeFile(t, root, manifest.File, strings.Replace(list, "docs/lectures/01-batter.md\n", "docs/../../x.md\n", 1))
-		}, `^labs/labs.yaml:7: .*leads out of the repository`},
+		}, `^labs/labs.yaml:7: .*points outside the repository`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

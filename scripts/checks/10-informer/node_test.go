@@ -383,7 +383,7 @@ func (n *node) cleanUp(ctx context.Context) error {
 }
 
 // within runs a function in the folder of the file. The operator may write to this folder and to its neighbours, so
-// links of the operator must not lead out of the folder.
+// links of the operator must not point outside the folder.
 func (n *node) within(do func(folder *os.Root) error) error {
 	exchange, err := os.OpenRoot(filepath.Dir(n.folder))
 	if err != nil {

@@ -226,7 +226,7 @@ func (u *unpacker) hardLink(name, target string) error {
 	return u.write(name, from, info.Mode()&0o111 != 0)
 }
 
-// makeLinks creates the links. It leaves out dangling links, and refuses a link that leads out of the submission
+// makeLinks creates the links. It leaves out dangling links, and refuses a link that points outside the submission
 // through other links.
 func (u *unpacker) makeLinks() error {
 	for _, l := range u.links {

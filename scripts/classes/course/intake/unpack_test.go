@@ -62,7 +62,7 @@ func named1(name, content string) zipEntry {
 
 func (e zipEntry) as(mode fs.FileMode) zipEntry { e.mode = mode; return e }
 
-// inside lists the unpacked files, and fails if any of them leads out of the folder.
+// inside lists the unpacked files, and fails if any of them points outside the folder.
 func inside(tb testing.TB, dir string) (names []string) {
 	tb.Helper()
 	root, err := os.OpenRoot(dir)
@@ -217,7 +217,7 @@ func TestHostileArchives(t *testing.T) {
 			"x in the archive is a link to a name that is too long",
 		},
 		{
-			"links that lead out together",
+			"links that point outside together",
 			tarOf(t, nil, tar.Header{Name: "a/b/", Typeflag: tar.TypeDir, Mode: 0o755},
 				link(tar.TypeSymlink, "a/b/up", ".."), link(tar.TypeSymlink, "out", "a/b/up/../../..")),
 			"out is a link that points outside",
@@ -433,8 +433,8 @@ func TestUnpackStopsWithContext(t *testing.T) {
 	}
 }
 
-// FuzzUnpack checks that for any archive, unpacking ends, no file is written outside of the folder, no link leads out,
-// and the size is within the limit.
+// FuzzUnpack checks that for any archive, unpacking ends, no file is written outside of the folder, no link points
+// outside, and the size is within the limit.
 func FuzzUnpack(f *testing.F) {
 	flat := labFiles("a/", "x")
 	for _, seed := range []string{
