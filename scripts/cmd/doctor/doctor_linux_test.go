@@ -27,6 +27,10 @@ import (
 const isDoctor = "OPERATOR_LABS_TEST_IS_DOCTOR"
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(filterVariable); name != "" {
+		fmt.Fprintln(os.Stderr, restartFiltered(name))
+		os.Exit(2)
+	}
 	if os.Getenv(isDoctor) != "" {
 		main()
 		os.Exit(0)
@@ -99,6 +103,8 @@ func TestMachines(t *testing.T) {
 			"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1,
 			[]string{"clone"},
 		},
+		{"clone-on-fat", filterVariable + `=fat exec "$0"`, 1, []string{"clone"}},
+		{"container", filterVariable + `=container exec "$0"`, 1, []string{"user namespaces"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
 		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},
 		{"clone-on-5-gb", clonedOn("5g"), 0, []string{"clone's disk"}},
@@ -262,6 +268,28 @@ func TestBrokenGo(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	})
+}
+
+// A clone has the line ends of Unix, even if git is set up for those of Windows.
+func TestCloneForWindowsHasUnixLineEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	attributes, err := filepath.Abs("../../../.gitattributes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "sh", "-ec", `git init -q from && cd from
+		cp "$0" .gitattributes && printf 'all:\n\ttrue\n' >Makefile
+		git add . && git -c user.name=a -c user.email=a@example.com commit -qm all
+		git clone -q -c core.autocrlf=true . ../to`, attributes)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := lineEnds(filepath.Join(dir, "to")); got.State != Good {
+		t.Errorf("lineEnds() = %+v", got)
+	}
 }
 
 // Uncommitted changes stay. A file that has such line ends in git stays, too.
