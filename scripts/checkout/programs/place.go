@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"lva.io/operators/clusters/filelock"
 )
 
 // UnsuitableError is the reason why a folder can't hold a checkout.
@@ -22,8 +24,8 @@ func (e *UnsuitableError) Error() string {
 	return fmt.Sprintf("the course can't be used in this folder: %s. %s", e.Reason, e.Remedy)
 }
 
-// CheckLocation tests whether building and grading can work in the checkout at root: it creates a link, a program and a
-// socket there, and removes them. It takes a few milliseconds. The error is a *UnsuitableError.
+// CheckLocation tests whether building and grading can work in the checkout at root: it creates a link, a program, a
+// socket and a lock there, and removes them. It takes a few milliseconds. The error is a *UnsuitableError.
 func CheckLocation(root string) error {
 	const home = "Clone into a folder of your home, on a file system of Linux."
 	if strings.ContainsRune(root, filepath.ListSeparator) {
@@ -51,6 +53,13 @@ func CheckLocation(root string) error {
 	if err := listenIn(dir); err != nil {
 		return &UnsuitableError{"its file system has no sockets", home}
 	}
+	unlock, err := filelock.Try(filepath.Join(dir, "lock"))
+	if err != nil {
+		return &UnsuitableError{
+			"its file system keeps no locks", "Clone to a local disk, or let the lock service of NFS run.",
+		}
+	}
+	unlock()
 	return nil
 }
 

@@ -104,6 +104,7 @@ func TestMachines(t *testing.T) {
 			[]string{"clone"},
 		},
 		{"clone-on-fat", filterVariable + `=fat exec "$0"`, 1, []string{"clone"}},
+		{"no-locks", filterVariable + `=no-locks exec "$0"`, 1, []string{"clone"}},
 		{"container", filterVariable + `=container exec "$0"`, 1, []string{"user namespaces"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
 		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},

@@ -18,11 +18,12 @@ import (
 // filterVariable names a filter of system calls that this test binary installs before anything else.
 const filterVariable = "OPERATOR_LABS_TEST_FILTER"
 
-// filters make this machine answer like one that a test can't have: a container of Docker's, and one with a clone on
-// FAT.
+// filters make this machine answer like one that a test can't have: a container of Docker's, a folder on FAT, and one
+// on NFS 3 whose server has no lock service.
 var filters = map[string]func() error{
 	"container": func() error { return container.RuntimeDefault(nil) },
 	"fat":       func() error { return refuse(unix.SYS_SYMLINKAT, unix.EPERM) },
+	"no-locks":  func() error { return refuse(unix.SYS_FLOCK, unix.ENOLCK) },
 }
 
 // restartFiltered installs a filter and starts this program again, because a filter is one of a thread. It returns only
