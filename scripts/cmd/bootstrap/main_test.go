@@ -83,6 +83,10 @@ func TestMakePrintsRequiredGo(t *testing.T) {
 			"an old Go", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n",
 			"Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n",
 		},
+		{
+			"a version manager without a version", "#!/bin/sh\necho 'No version is set for command go' >&2\nexit 126\n",
+			"No version is set for command go\nGo 1.26 or newer is needed, and this is none: install it from go.dev/dl.\n",
+		},
 		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
 		// It gets as far as compiling the bootstrap.
 		{
