@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -30,24 +31,37 @@ func main() {
 	title := flag.String("title", "Icecream", "title of the page")
 	order := flag.String("order", "/etc/acme-order", "folder with the ACME order that is to be proved; it may be missing")
 	flag.Parse()
-	if err := serve(*address, web.NewSite(*title, *order)); err != nil {
+	if err := run(*address, web.NewSite(*title, *order)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until the program is asked to end, as the kubelet does with SIGTERM.
-func serve(address string, site http.Handler) error {
+// run serves until the program is asked to end, as the kubelet does with SIGTERM.
+func run(address string, site http.Handler) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	server := &http.Server{Addr: address, Handler: site, ReadHeaderTimeout: headerTimeout}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, listener, site, endTimeout)
+}
+
+// serve serves until the context ends. The last requests then have a while to be answered.
+func serve(ctx context.Context, listener net.Listener, site http.Handler, patience time.Duration) error {
+	server := &http.Server{Handler: site, ReadHeaderTimeout: headerTimeout}
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		ended <- server.Shutdown(limited)
+		err := server.Shutdown(limited)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close() // A client that is slow does not make the end a failure.
+		}
+		ended <- err
 	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return <-ended

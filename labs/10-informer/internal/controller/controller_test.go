@@ -116,3 +116,27 @@ func TestNothingIsWrittenBeforeTheCacheIsFull(t *testing.T) {
 		<-ended
 	})
 }
+
+// However long an outage was, what failed is tried again within lastRetry after its end. The clock is that of synctest.
+func TestRetriesHaveALongestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		queue := newQueue()
+		defer queue.ShutDown()
+		var last time.Duration
+		for range 30 {
+			failed := time.Now()
+			queue.AddRateLimited("ada")
+			item, _ := queue.Get()
+			queue.Done(item)
+			pause := time.Since(failed)
+			if pause < last || pause > lastRetry {
+				t.Fatalf("after %s the next pause is %s", last, pause)
+			}
+			last = pause
+		}
+		if last != lastRetry {
+			t.Errorf("the longest pause is %s, want %s", last, lastRetry)
+		}
+	})
+}
