@@ -155,7 +155,8 @@ func TestForbiddenRightsToManyURLs(t *testing.T) {
 	const many = 200_000
 	for i := range many {
 		events = append(events,
-			Event{Verb: "get", URL: fmt.Sprintf("/%d", i), Code: 403}, Event{Verb: fmt.Sprint(i), URL: "/", Code: 403})
+			Event{Verb: "get", URL: fmt.Sprintf("/%d", i), Code: 403, Message: "cannot"},
+			Event{Verb: fmt.Sprint(i), URL: "/", Code: 403, Message: "cannot"})
 	}
 	rights := ForbiddenRights(events)
 	if len(rights) != many+1 || len(rights[0].Verbs) != many || rights[0].Count != many {

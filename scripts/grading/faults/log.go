@@ -132,8 +132,8 @@ func (e Entry) Class() Class {
 	return Read
 }
 
-// limit cuts the texts of an entry, most of which come from the operator. It copies them, because a short part of a long
-// URL would keep the whole URL in memory.
+// limit cuts the texts of an entry, most of which come from the operator. It copies them, because a short part of a
+// long URL would keep the whole URL in memory.
 func (e *Entry) limit() {
 	for _, text := range []*string{&e.Verb, &e.Resource, &e.Namespace, &e.Name, &e.About, &e.Message} {
 		if len(*text) > textLimit {

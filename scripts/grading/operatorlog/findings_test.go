@@ -241,7 +241,7 @@ func TestReadValueBesideGoLiteral(t *testing.T) {
 	many := strings.Repeat(" (", 1<<21) + ")" // an operator can log a line of megabytes
 	for _, test := range []struct{ logged, want string }{
 		{`main.cold{degrees:(-3)} (too cold)`, "too cold"},
-		{`&errors.errorString{s:"a (b"} (a (b)`, "a (b"},
+		{`&errors.errorString{s:"a (b)"} (a (b))`, "a (b)"},
 		{`"melted (again)" (melted (again))`, "melted (again)"},
 		{`melted (again`, "melted (again"},
 		{` (melted)`, " (melted)"},

@@ -16,7 +16,8 @@ import (
 func TestStrictBuildStaysInsideTheFolder(t *testing.T) {
 	t.Parallel()
 	outside := samples.Lay(t, "-- go.mod --\nmodule example.com/icecream/internal/solution\n\ngo 1.26\n"+
-		"-- solution.go --\npackage solution\n")
+		"-- solution.go --\npackage solution\n-- plain/solution.go --\npackage solution\n")
+	plain := filepath.Join(outside, "plain")
 	const program = "-- cmd/main.go --\npackage main\n\n" +
 		"import _ \"example.com/icecream/internal/solution\"\n\nfunc main() {}\n"
 	replaced := func(by string) string {
@@ -47,14 +48,14 @@ func TestStrictBuildStaysInsideTheFolder(t *testing.T) {
 		{"a nested module", replaced("./api") + inside, nothing, ""},
 		{"an absolute path", replaced(outside), nothing, "go.mod replaces example.com/icecream/internal/solution by /"},
 		{"a relative path", replaced("./api/../../solution"), nothing, "by ./api/../../solution, which is outside"},
-		{"a linked folder", samples.Module + program, linking("internal/solution", outside), "internal/solution is a link"},
+		{"a linked folder", samples.Module + program, linking("internal/solution", plain), "internal/solution is a link"},
 		{
 			"a linked folder of tests", samples.Module + hidden,
-			linking("testdata/solution", outside), "testdata/solution is a link",
+			linking("testdata/solution", plain), "testdata/solution is a link",
 		},
 		{
 			"a linked file of tests", samples.Module + hidden,
-			linking("testdata/solution/solution.go", filepath.Join(outside, "solution.go")),
+			linking("testdata/solution/solution.go", filepath.Join(plain, "solution.go")),
 			"testdata/solution/solution.go is a link",
 		},
 		{

@@ -52,8 +52,8 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	return nil
 }
 
-// maxPorts is the maximum number of target ports that an operator may insist on. Every one is claimed, and other runs on
-// this machine need some as well.
+// maxPorts is the maximum number of target ports that an operator may insist on. Every one is claimed, and other runs
+// on this machine need some as well.
 const maxPorts = 16
 
 // claimPorts claims the ports at which the operator listens: any port if a flag sets it, and otherwise the target ports
@@ -141,8 +141,8 @@ func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 }
 
 // hostsOf returns the host names of Services in the operator's namespace, or that of the default Service if there are
-// none. It leaves out invalid names, which a certificate might not be able to hold. The API server refuses such Services
-// when they are created.
+// none. It leaves out invalid names, which a certificate might not be able to hold. The API server refuses such
+// Services when they are created.
 func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 	for _, service := range services {
 		if len(validation.IsDNS1123Label(service.GetName())) > 0 {
