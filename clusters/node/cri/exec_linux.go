@@ -72,7 +72,8 @@ func copyOutput(to io.Writer, from *os.File) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || from.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
-	if held, err := unix.IoctlGetInt(int(from.Fd()), unix.TIOCINQ); err == nil {
+	const bytesToRead = unix.TIOCINQ // FIONREAD of ioctl(2)
+	if held, err := unix.IoctlGetInt(int(from.Fd()), bytesToRead); err == nil {
 		_, _ = io.CopyN(to, from, int64(held))
 	}
 }

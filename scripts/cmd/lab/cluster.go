@@ -206,11 +206,11 @@ func loadImages(ctx context.Context, repo *checkout.Checkout, nodes kind.Nodes, 
 	if err != nil {
 		return err
 	}
-	own, err := repo.EnsureImages(ctx, catalogue.Set("course"))
+	course, err := repo.EnsureImages(ctx, catalogue.Set("course"))
 	if err != nil {
 		return err
 	}
-	return nodes.LoadImages(ctx, append(built, own...)...)
+	return nodes.LoadImages(ctx, append(built, course...)...)
 }
 
 // kindContext is kind's prefix for the names of contexts.
