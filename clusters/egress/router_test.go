@@ -230,14 +230,14 @@ func TestCloseEndsWaitForServerRestart(t *testing.T) {
 	if _, err := io.WriteString(connection, "CONNECT 10.96.0.7:443 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		_, err := io.ReadAll(connection)
-		ended <- err
+		defer close(ended)
+		_, _ = io.ReadAll(connection) // either the end or an error is right
 	}()
 	select {
-	case err := <-ended:
-		t.Fatalf("the connection did not wait: %v", err)
+	case <-ended:
+		t.Fatal("the connection did not wait")
 	case <-time.After(50 * time.Millisecond): // a refusal takes less than a millisecond
 	}
 	if err := router.Close(); err != nil {

@@ -366,7 +366,7 @@ func (g *grading) runAll(
 }
 
 func (g *grading) builder(module *submission.Submission) *submission.Builder {
-	return &submission.Builder{Submission: module, Scope: g.scope, Strict: g.Strict}
+	return &submission.Builder{Submission: module, Scope: g.scope, Walled: g.Walled, Strict: g.Strict}
 }
 
 // digestOf identifies the tests of a submission.

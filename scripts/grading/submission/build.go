@@ -84,7 +84,7 @@ type Builder struct {
 	// provides.
 	Walled bool
 	// Strict prevents every start if one of the RequiredWalls is missing, and every build with files outside of the
-	// submission's folder.
+	// submission's folder. Compilers and controller-gen get the same walls as programs of the submission.
 	Strict bool
 
 	// Launch describes how the program is started outside of a Pod. Build sets it.
@@ -177,7 +177,9 @@ func (b *Builder) build(ctx context.Context, program string, environment []strin
 	if b.System != "" {
 		environment = append(environment, "GOOS="+b.System)
 	}
-	output, err := b.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
+	output, err := b.tool(ctx, tool{
+		path: "go", args: args, environment: environment, timeout: buildTimeout, write: []string{filepath.Dir(program)},
+	})
 	if p := moduleProblem(output); err != nil && p != nil {
 		return p
 	}
@@ -196,11 +198,11 @@ func problem(err error, output, reason, tooLong string) error {
 	if reason, is := gobuild.MachineFault(output + "\n" + err.Error()); is {
 		return &EnvironmentError{Reason: reason}
 	}
-	var exit *exec.ExitError
+	_, ended := errors.AsType[process.ExitError](err)
 	switch {
 	case errors.Is(err, errTooLong):
 		return &Problem{Reason: tooLong}
-	case errors.As(err, &exit):
+	case ended:
 		if p := moduleProblem(output); p != nil {
 			return p
 		}
@@ -222,6 +224,10 @@ type tool struct {
 	stdout io.Writer
 	// stderr gets a copy of the tool's standard error. Default: there is no copy.
 	stderr io.Writer
+	// write are folders in which the tool writes, besides the caches of the go command and the run's folder.
+	write []string
+	// online is true if the tool downloads modules. Then it has no walls, and must compile nothing.
+	online bool
 }
 
 // tool runs a program of the grader and returns its messages, with positions relative to the submission's folder.
@@ -247,18 +253,46 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if t.stderr != nil {
 		stderr = io.MultiWriter(output, t.stderr)
 	}
-	p, err := b.Scope.Start(process.Spec{
+	spec := process.Spec{
+		Name: filepath.Base(path),
 		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
 		// Temporary files of the go command are in the run's folder, which is removed with the run, whatever ends it.
-		Env: append(t.environment, "GOTMPDIR="+b.Scope.Dir),
+		Env: append(t.environment, "GOTMPDIR="+b.Scope.Dir, "TMPDIR="+b.Scope.Dir),
 		// Usually a cluster starts at the same time, which takes longer and must not wait for the build.
 		Background: !b.Urgent,
-	})
+	}
+	if b.Strict && !t.online {
+		if err := b.confine(ctx, &spec, t.write); err != nil {
+			return "", err
+		}
+	}
+	p, err := b.Scope.Start(spec)
 	if err != nil {
 		return "", err
 	}
 	err = p.Wait(ctx)
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
+}
+
+// confine builds walls around a compiler or controller-gen. They run no code of the submission. But an assembly file
+// that includes another file shows its lines in the compiler's messages, and a module that the submission requires may
+// have such an assembly file.
+func (b *Builder) confine(ctx context.Context, spec *process.Spec, write []string) error {
+	installed, err := gobuild.Installed(ctx)
+	if err != nil {
+		return err
+	}
+	spec.Contained = true
+	// The installation may be one of several that a program on PATH chooses from, in files that are behind the walls.
+	spec.Env = append(spec.Env, "GOROOT="+installed.Root, "GOMODCACHE="+installed.ModuleCache,
+		"GOCACHE="+installed.BuildCache, "PATH="+filepath.Join(installed.Root, "bin")+":"+os.Getenv("PATH"))
+	if spec.Name == "go" {
+		spec.Path = filepath.Join(installed.Root, "bin", "go")
+	}
+	if spec.Walls = b.Walls([]string{installed.Root, installed.ModuleCache, b.Dir}, nil); spec.Walls != nil {
+		spec.Walls.Write = append([]string{installed.BuildCache, b.Scope.Dir}, write...)
+	}
+	return nil
 }
 
 // toolDir returns the submission's folder for a program of the grader. The go command passes controller-gen paths in

@@ -22,7 +22,8 @@ func TestLaunchLeavesOutWhatNoProcessCanHave(t *testing.T) {
 		variables []string
 	}{
 		{
-			"usual", corev1.Container{
+			"usual",
+			corev1.Container{
 				Command: []string{"/manager", "start"}, Args: []string{"--leader-elect", "more"},
 				Env: []corev1.EnvVar{{Name: "SHOP", Value: "a b"}, {Name: "GOOGLE", Value: "c"}},
 			},
@@ -30,18 +31,21 @@ func TestLaunchLeavesOutWhatNoProcessCanHave(t *testing.T) {
 			[]string{"SHOP=a b", "GOOGLE=c"},
 		},
 		{
-			"a null character", corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "\x00"}, {Name: "B\x00", Value: "b"}}},
+			"a null character",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "\x00"}, {Name: "B\x00", Value: "b"}}},
 			nil,
 			nil,
 		},
 		{
-			"a long value", corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "a"}, {Name: "B", Value: long}}},
+			"a long value",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "a"}, {Name: "B", Value: long}}},
 			nil,
 			[]string{"A=a"},
 		},
 		{"a long word", corev1.Container{Args: []string{"start", long}}, []string{"start"}, nil},
 		{
-			"variables of the grader's own program", corev1.Container{Env: []corev1.EnvVar{
+			"variables of the grader's own program",
+			corev1.Container{Env: []corev1.EnvVar{
 				{Name: "LD_PRELOAD", Value: "/tmp/evil.so"}, {Name: "GOMEMLIMIT", Value: "64Mi"}, {Name: "GOGC", Value: "1"},
 			}},
 			nil,

@@ -83,7 +83,7 @@ func (b *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 		args = append(args, "-test")
 	}
 	output, err := b.tool(ctx, tool{
-		path: "go", args: append(args, "./..."), environment: environment, timeout: fetchTimeout,
+		path: "go", args: append(args, "./..."), environment: environment, timeout: fetchTimeout, online: true,
 		stdout: io.Discard, stderr: &downloads{total: MissingModules(b.Dir), progress: progress},
 	})
 	if errors.Is(err, errTooLong) {

@@ -79,12 +79,29 @@ func TestStrictBuildStaysInsideTheFolder(t *testing.T) {
 		if err := b.Rebuild(t.Context()); err != nil && !strings.Contains(test.files, "/../") {
 			t.Errorf("%s: it does not compile: %v", test.name, err)
 		}
-		b.Strict = true
+		b.Walled, b.Strict = true, true
 		switch err := b.Rebuild(t.Context()); {
 		case test.want == "" && err != nil:
 			t.Errorf("%s: error = %v", test.name, err)
 		case test.want != "" && (err == nil || !strings.Contains(problemOf(t, err).Reason, test.want)):
 			t.Errorf("%s: error = %v, want a problem with %q", test.name, err, test.want)
 		}
+	}
+}
+
+// The compiler shows lines of a file that an assembly file includes. They could be those of another student's work.
+func TestStrictBuildShowsNoOtherFiles(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(samples.Lay(t, "-- answers.txt --\nSMUGGLED words of another file\n"), "answers.txt")
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		"-- cmd/read.go --\npackage main\n\nfunc read()\n-- cmd/read.s --\n#include \""+secret+"\"\n")
+	b := builder(t, dir)
+	if shown := problemOf(t, b.Rebuild(t.Context())).Error(); !strings.Contains(shown, "SMUGGLED") {
+		t.Errorf("without walls, the problem is %q, want the other file's words", shown)
+	}
+	b.Walled, b.Strict = true, true
+	if shown := problemOf(t, b.Rebuild(t.Context())).Error(); strings.Contains(shown, "SMUGGLED") ||
+		!strings.Contains(shown, "cmd/read.s:") {
+		t.Errorf("behind walls, the problem is %q, want that cmd/read.s can't include the file", shown)
 	}
 }

@@ -36,6 +36,7 @@ func (b *Builder) CompileTests(ctx context.Context, folder, program string, edit
 		args:        append(args, inModule(folder)),
 		environment: environment,
 		timeout:     buildTimeout,
+		write:       []string{filepath.Dir(program)},
 	})
 	return problem(err, output, "the tests do not compile",
 		fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
