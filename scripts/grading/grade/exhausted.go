@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -28,7 +29,7 @@ var exhaustible = []struct {
 	},
 	{
 		regexp.MustCompile(`(?i)no space left on device`), func() bool { return diskIsFull(os.TempDir()) },
-		"the disk of TMPDIR is full: free some space, or set TMPDIR to a folder on another disk",
+		fullDisk,
 	},
 	{
 		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|` +
@@ -38,6 +39,9 @@ var exhaustible = []struct {
 	},
 }
 
+// fullDisk is the reason of a run that had no space.
+const fullDisk = "the disk of TMPDIR is full: free some space, or set TMPDIR to a folder on another disk"
+
 // diskFull is the free space, in bytes, below which a run can't continue.
 const diskFull = 1 << 20
 
@@ -45,6 +49,21 @@ func diskIsFull(dir string) bool {
 	var system syscall.Statfs_t
 	return syscall.Statfs(dir, &system) == nil &&
 		system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
+}
+
+// orFullDisk replaces a result that the full disk of TMPDIR may have caused: the API server and the checks write there,
+// too. It must be called before the files of the run are removed.
+func (r *run) orFullDisk(err error) error {
+	v, isVerdict := errors.AsType[*verdict](err)
+	failed := r.torture != nil ||
+		slices.ContainsFunc(r.report.Checks, func(c report.Check) bool { return c.Status == report.Failed })
+	switch {
+	case err == nil && !failed, !diskIsFull(os.TempDir()):
+		return err
+	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated}, v.outcome):
+		return err
+	}
+	return &verdict{outcome: report.Error, reason: fullDisk}
 }
 
 // An operator uses several units of a resource, and releases all of them when it ends. A single free unit is not

@@ -15,8 +15,12 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// exhaustedVariable makes this test binary print its verdict on an operator that has logged this text.
-const exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
+// exhaustedVariable makes this test binary print its verdict on an operator that has logged this text, or on a run that
+// timed out.
+const (
+	exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
+	timedOut          = "the run timed out"
+)
 
 func init() {
 	output := os.Getenv(exhaustedVariable)
@@ -26,6 +30,10 @@ func init() {
 	reason := "nothing is exhausted"
 	if v := exhausted(output, nil, 0); v != nil && v.outcome == report.Error {
 		reason = v.reason
+	}
+	if output == timedOut {
+		r := &run{report: &report.Report{}}
+		reason = r.orFullDisk(&verdict{outcome: report.TimedOut, reason: reason}).Error()
 	}
 	os.Stdout.WriteString(reason)
 	os.Exit(0)
@@ -59,6 +67,11 @@ func TestExhaustedResources(t *testing.T) {
 		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
 		{"a disk that is not full", disk, `exec "$0"`, nothing},
+		{
+			"a run on a full disk", timedOut, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`,
+			"the disk of TMPDIR is full",
+		},
+		{"a run on a disk that is not full", timedOut, `exec "$0"`, nothing},
 		{"another error", "too many open files", `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, nothing},
 	} {
 		t.Run(test.what, func(t *testing.T) {
