@@ -298,22 +298,3 @@ func TestPipeIsNotReport(t *testing.T) {
 		t.Errorf("a named pipe blocks the best score: %v", err)
 	}
 }
-
-// A link that a submission left in place of remembered values is replaced, and its target is not written.
-func TestLinkIsReplacedByRememberedValues(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	target := filepath.Join(dir, report.JSONFile)
-	if err := errors.Join(
-		os.WriteFile(target, []byte("{}"), 0o600), os.Symlink(report.JSONFile, filepath.Join(dir, hintsFile)),
-		report.WriteKept(dir, hintsFile, hintsKept, map[string]int{"served": 2}),
-	); err != nil {
-		t.Fatal(err)
-	}
-	if content, err := os.ReadFile(target); err != nil || string(content) != "{}" {
-		t.Errorf("the link's target contains %s, error %v", content, err)
-	}
-	if kept, err := report.ReadKept[int](dir, hintsFile, hintsKept); err != nil || kept["served"] != 2 {
-		t.Errorf("ReadKept() = %v, error %v", kept, err)
-	}
-}

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Match returns an error unless a benchmark of the checkout at root matches a regular expression. go test would run
-// none, and succeed.
+// Match returns an error if the expression of --only matches no benchmark of the checkout at root. Without this check,
+// go test would run no benchmark, and succeed.
 func Match(root, only string) error {
 	// The part after a slash selects sub-benchmarks.
 	wanted, _, _ := strings.Cut(only, "/")
