@@ -47,7 +47,8 @@ help: ## Show this list
 
 ##@ Labs (N is a lab's number, as in make lab-2; FLAGS=--help: more flags; PROGRAMS=FILE or URL: install programs that are ready)
 
-# A command that has no such flag refuses it. Without the flag, it would grade something else without a word.
+# Flags for the targets that grade an operator. lab refuses a flag that a command does not have, so STEP and CLUSTER are
+# never ignored silently.
 GRADED = $(if $(STEP),--step $(STEP)) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
@@ -78,7 +79,7 @@ torture-%: $(LAB) ## Crash your operator at each of its writes, and check that i
 	@$(LAB) torture $* $(GRADED) $(FLAGS)
 
 tests-%: $(LAB) ## Grade your own tests: which of our wrong solutions do they find? (labs 2, 3, 4, 8 and 9; DIR= another folder)
-	@$(LAB) tests $* $(if $(DIR),--dir $(DIR)) $(FLAGS)
+	@$(LAB) tests $* $(if $(DIR),--dir $(DIR)) $(GRADED) $(FLAGS)
 
 run-%: $(LAB) ## Run your operator against the playground, with its own role
 	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
