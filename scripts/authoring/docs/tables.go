@@ -62,7 +62,7 @@ func unknown(kind, name string, known []string) error {
 	return fmt.Errorf("there is no %s %s: there are %s", kind, name, strings.Join(known, ", "))
 }
 
-// noParts returns the error for a page that names a part of a table, or of a diagram that is no page's.
+// noParts returns the error for a page that names a part of a table or of a generated diagram. Only pages have parts.
 func noParts(kind, name, part string) error {
 	return fmt.Errorf("the %s %s has no parts: leave out #%s", kind, name, part)
 }

@@ -52,8 +52,8 @@ func Steps(seed, since string) []Step {
 const Uncommitted = "-dirty"
 
 // Commits returns the commit of the checkout at root, and an earlier one. The earlier one is the last commit that
-// passed the gate on this machine, or else the previous commit. It is empty if there is neither. Changes count as
-// committed in files that do not match the Git pathspecs tested.
+// passed the gate on this machine, or else the previous commit. It is empty if there is neither. tested are Git
+// pathspecs: uncommitted changes of other files are ignored.
 func Commits(ctx context.Context, root string, tested []string) (head, earlier string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {

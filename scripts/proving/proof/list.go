@@ -25,7 +25,7 @@ func List(ctx context.Context, options Options) error {
 	return table.Flush()
 }
 
-// ListJSON prints the same for a program.
+// ListJSON prints the selected parts and their records as JSON, for a program.
 func ListJSON(ctx context.Context, options Options) error {
 	states, err := States(ctx, options)
 	if err != nil {

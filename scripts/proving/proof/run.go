@@ -38,7 +38,7 @@ type Options struct {
 	// Within is the time limit for all parts: a part that usually takes longer than the remaining time is not started. 0:
 	// no limit.
 	Within time.Duration
-	// Out shows the progress of the proof.
+	// Out shows the progress of the proof, or the list of its parts.
 	Out *os.File
 
 	// limit is how long a part may take. Default: an hour.
