@@ -75,9 +75,10 @@ func (s *Submission) deployed() (found Launch) {
 	return found
 }
 
-// launchLimit is the maximum size of the command and of the variables that are taken from a Deployment, in bytes, where
-// each counts a little more than its text. The kernel starts no program with much more.
-const launchLimit = 32 << 10
+// launchLimit is the maximum size of the command and of the variables that are taken from a Deployment, in bytes. It is
+// far below the limits of execve(2), which also apply to flags and to the supervisor's arguments. Each entry counts
+// entryOverhead more than its text.
+const launchLimit, entryOverhead = 32 << 10, 16
 
 // ownVariable matches the variables that also control the grader's own program which starts the operator: those of Go's
 // runtime and of the dynamic linker.
@@ -86,8 +87,12 @@ var ownVariable = regexp.MustCompile(`^(GOGC|GOMEMLIMIT|GODEBUG|GOMAXPROCS|GOTRA
 func newLaunch(container *corev1.Container) (found Launch) {
 	left := launchLimit
 	fits := func(text string) bool {
-		left -= len(text) + 16
-		return left > 0 && !strings.Contains(text, "\x00")
+		size := len(text) + entryOverhead
+		if size > left || strings.Contains(text, "\x00") {
+			return false
+		}
+		left -= size
+		return true
 	}
 	words := container.Args
 	if len(container.Command) > 0 { // otherwise the image names the program
@@ -106,7 +111,7 @@ func newLaunch(container *corev1.Container) (found Launch) {
 		}
 		// Values from a Secret or a ConfigMap are not available, and Kubernetes' own variables point to the Pod's API server.
 		if value == "" || strings.Contains(value, "$(") || strings.HasPrefix(variable.Name, "KUBERNETES_") ||
-			ownVariable.MatchString(variable.Name) {
+			strings.Contains(variable.Name, "=") || ownVariable.MatchString(variable.Name) {
 			continue
 		}
 		if entry := variable.Name + "=" + value; fits(entry) {

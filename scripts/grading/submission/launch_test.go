@@ -42,7 +42,25 @@ func TestLaunchLeavesOutWhatNoProcessCanHave(t *testing.T) {
 			nil,
 			[]string{"A=a"},
 		},
+		{
+			"a long value, then a short one",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: long}, {Name: "B", Value: "b"}}},
+			nil,
+			[]string{"B=b"},
+		},
+		{
+			"a name that holds a value",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "GODEBUG=panicnil", Value: "1"}, {Name: "B", Value: "b"}}},
+			nil,
+			[]string{"B=b"},
+		},
 		{"a long word", corev1.Container{Args: []string{"start", long}}, []string{"start"}, nil},
+		{
+			"a long word, then a variable",
+			corev1.Container{Args: []string{"start", long}, Env: []corev1.EnvVar{{Name: "B", Value: "b"}}},
+			[]string{"start"},
+			[]string{"B=b"},
+		},
 		{
 			"variables of the grader's own program",
 			corev1.Container{Env: []corev1.EnvVar{
