@@ -81,7 +81,7 @@ type Builder struct {
 	// System is the operating system that the program is built for. Default: this one.
 	System string
 	// Walled makes programs and scripts of the submission run in a sandbox: they see and reach only what their lab
-	// provides.
+	// provides. Strict implies it.
 	Walled bool
 	// Strict prevents every start if one of the RequiredWalls is missing, and every build with files outside of the
 	// submission's folder. Compilers and controller-gen get the same walls as programs of the submission.
@@ -107,7 +107,7 @@ func RequiredWalls() []process.Wall {
 // Walls returns the walls around a program of the submission that may read these files, besides the system's, and
 // connect to these ports of this machine. It returns nil if there are to be no walls.
 func (b *Builder) Walls(read []string, ports []int) *process.Walls {
-	if !b.Walled {
+	if !b.Walled && !b.Strict {
 		return nil
 	}
 	walls := &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
@@ -118,7 +118,10 @@ func (b *Builder) Walls(read []string, ports []int) *process.Walls {
 }
 
 // Program returns the file of the built program.
-func (b *Builder) Program() string { return filepath.Join(b.Scope.Dir, "operator") }
+func (b *Builder) Program() string { return filepath.Join(b.toolFolder(), "operator") }
+
+// toolFolder is the folder for what compilers and controller-gen write. They may read it, so nothing else may be there.
+func (b *Builder) toolFolder() string { return filepath.Join(b.Scope.Dir, "tools") }
 
 // Build compiles the submission's program. An error of the submission is a *Problem, and an error of the machine is a
 // *EnvironmentError.
@@ -164,11 +167,6 @@ func (b *Builder) buildKept(ctx context.Context) error {
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
 func (b *Builder) build(ctx context.Context, program string, environment []string) error {
-	if b.Strict {
-		if err := b.checkInside(); err != nil {
-			return err
-		}
-	}
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information the program links in half the time, and panics still name file and line. It does not need
 	// its commit either: git takes time, and fails in a folder of another user.
@@ -239,6 +237,9 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
 	}
+	if err := b.prepareTools(); err != nil {
+		return "", err
+	}
 	dir, err := b.toolDir()
 	if err != nil {
 		return "", err
@@ -254,15 +255,14 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 		stderr = io.MultiWriter(output, t.stderr)
 	}
 	spec := process.Spec{
-		Name: filepath.Base(path),
 		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
-		// Temporary files of the go command are in the run's folder, which is removed with the run, whatever ends it.
-		Env: append(t.environment, "GOTMPDIR="+b.Scope.Dir, "TMPDIR="+b.Scope.Dir),
+		// Temporary files are below the run's folder, which is removed with the run, whatever ends it.
+		Env: append(t.environment, "GOTMPDIR="+b.toolFolder(), "TMPDIR="+b.toolFolder()),
 		// Usually a cluster starts at the same time, which takes longer and must not wait for the build.
 		Background: !b.Urgent,
 	}
 	if b.Strict && !t.online {
-		if err := b.confine(ctx, &spec, t.write); err != nil {
+		if err := b.confine(ctx, &spec, t); err != nil {
 			return "", err
 		}
 	}
@@ -274,25 +274,58 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
 }
 
-// confine builds walls around a compiler or controller-gen. They run no code of the submission. But an assembly file
-// that includes another file shows its lines in the compiler's messages, and a module that the submission requires may
-// have such an assembly file.
-func (b *Builder) confine(ctx context.Context, spec *process.Spec, write []string) error {
-	installed, err := gobuild.Installed(ctx)
-	if err != nil {
-		return err
+// prepareTools creates the folder of the tools. If the build is strict, it also checks that they stay in the
+// submission's folder.
+func (b *Builder) prepareTools() error {
+	if b.Strict {
+		if err := b.checkInside(); err != nil {
+			return err
+		}
 	}
-	spec.Contained = true
-	// The installation may be one of several that a program on PATH chooses from, in files that are behind the walls.
-	spec.Env = append(spec.Env, "GOROOT="+installed.Root, "GOMODCACHE="+installed.ModuleCache,
-		"GOCACHE="+installed.BuildCache, "PATH="+filepath.Join(installed.Root, "bin")+":"+os.Getenv("PATH"))
-	if spec.Name == "go" {
-		spec.Path = filepath.Join(installed.Root, "bin", "go")
-	}
-	if spec.Walls = b.Walls([]string{installed.Root, installed.ModuleCache, b.Dir}, nil); spec.Walls != nil {
-		spec.Walls.Write = append([]string{installed.BuildCache, b.Scope.Dir}, write...)
+	if err := os.MkdirAll(b.toolFolder(), 0o700); err != nil {
+		return environmentError(fmt.Errorf("creating the folder for compilers: %w", err))
 	}
 	return nil
+}
+
+// confine builds walls around a compiler or controller-gen. They run no code of the submission. But an assembly file
+// that includes another file shows its lines in the compiler's messages, and a module that the submission requires may
+// have such an assembly file. For the same reason they get no variables of the grader's, which are in /proc.
+func (b *Builder) confine(ctx context.Context, spec *process.Spec, t tool) error {
+	installed, err := gobuild.Installed(ctx)
+	if err != nil {
+		return environmentError(err)
+	}
+	spec.Contained = true
+	spec.Env = slices.DeleteFunc(spec.Env, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return !slices.Contains(toolVariables, name)
+	})
+	// The installation may be one of several that a program on PATH chooses from, in files that are behind the walls.
+	spec.Env = append(spec.Env, "GOPROXY=off", "GOROOT="+installed.Root, "GOMODCACHE="+installed.ModuleCache,
+		"GOCACHE="+installed.BuildCache, "PATH="+filepath.Join(installed.Root, "bin")+":"+os.Getenv("PATH"))
+	if t.path == "go" {
+		spec.Path = filepath.Join(installed.Root, "bin", "go")
+	}
+	spec.Walls = b.Walls(withTargets(installed.Root, installed.ModuleCache, b.Dir), nil)
+	spec.Walls.Write = withTargets(append([]string{installed.BuildCache, b.toolFolder()}, t.write...)...)
+	return nil
+}
+
+// toolVariables are the variables that a tool keeps behind walls. The user's GOPROXY and GOAUTH may hold passwords.
+var toolVariables = []string{
+	"HOME", "LANG", "PWD", "TMPDIR", "GOTMPDIR", "CGO_ENABLED", "GOENV", "GOWORK", "GOTOOLCHAIN", "GOFLAGS", "GOSUMDB",
+	"GOOS", "GOGC", "GOMEMLIMIT", "GOMAXPROCS",
+}
+
+// withTargets adds the folders that links among these lead to.
+func withTargets(folders ...string) []string {
+	for _, folder := range slices.Clone(folders) {
+		if target, err := filepath.EvalSymlinks(folder); err == nil && target != folder {
+			folders = append(folders, target)
+		}
+	}
+	return folders
 }
 
 // toolDir returns the submission's folder for a program of the grader. The go command passes controller-gen paths in
@@ -301,7 +334,7 @@ func (b *Builder) toolDir() (string, error) {
 	if utf8.ValidString(b.Dir) {
 		return b.Dir, nil
 	}
-	link := filepath.Join(b.Scope.Dir, "submission")
+	link := filepath.Join(b.toolFolder(), "submission")
 	if err := os.Symlink(b.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", environmentError(fmt.Errorf("linking the submission: %w", err))
 	}
