@@ -16,8 +16,8 @@ import (
 // keptLimit is the maximum size of a file of ReadKept in bytes. A submission that ran here may have replaced the file.
 const keptLimit = 1 << 20
 
-// ReadKept reads a file of values that a later run needs, beside the reports. The values are by name. what completes
-// the sentence "reading …".
+// ReadKept reads a file of values that a later run needs, beside the reports. The values are by name, and there are
+// none if the file is missing. The map is never nil without an error. what completes the sentence "reading …".
 func ReadKept[Value any](dir, file, what string) (map[string]Value, error) {
 	kept := map[string]Value{}
 	content, err := limited.ReadFile(dir, file, keptLimit)
@@ -29,6 +29,9 @@ func ReadKept[Value any](dir, file, what string) (map[string]Value, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w; remove the file to start over", what, err)
+	}
+	if kept == nil { // the file contains null
+		kept = map[string]Value{}
 	}
 	return kept, nil
 }

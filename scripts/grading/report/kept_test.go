@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"lva.io/operators/scripts/grading/report"
@@ -29,5 +30,44 @@ func TestWriteKeptReplacesLink(t *testing.T) {
 	}
 	if kept, err := report.ReadKept[int](dir, file, what); err != nil || kept["served"] != 2 {
 		t.Errorf("ReadKept() = %v, error %v", kept, err)
+	}
+}
+
+// A submission may have replaced the file.
+func TestReadKept(t *testing.T) {
+	t.Parallel()
+	const file, what = "kept.json", "the values"
+	for _, test := range []struct {
+		name, content string
+		missing       bool
+		want          int
+		refused       bool
+	}{
+		{name: "a value", content: `{"served": 2}`, want: 2},
+		{name: "a missing file", missing: true},
+		{name: "null", content: "null"},
+		{name: "no JSON", content: "{", refused: true},
+		{name: "a file that is too large", content: strings.Repeat(" ", 1<<20) + "{}", refused: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if !test.missing {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(test.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept, err := report.ReadKept[int](dir, file, what)
+			if test.refused {
+				if err == nil || !strings.Contains(err.Error(), "remove the file to start over") {
+					t.Errorf("ReadKept() = %v, error %v", kept, err)
+				}
+				return
+			}
+			if err != nil || kept["served"] != test.want {
+				t.Fatalf("ReadKept() = %v, error %v", kept, err)
+			}
+			kept["served"]++ // as the callers do
+		})
 	}
 }
