@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -297,11 +298,12 @@ func (r *run) noteLeftover(err error) error {
 	return nil
 }
 
-// step runs one step, shows it and times it.
+// step runs one step, shows it and times it. A panic of the step is an error of it: steps that run concurrently would
+// otherwise end the whole program, with all other runs.
 func (r *run) step(ctx context.Context, name string, do func(context.Context) (note string, err error)) error {
 	r.View.StepStarted(name)
 	started := time.Now()
-	note, err := do(ctx)
+	note, err := recovered(ctx, do)
 	took := time.Since(started)
 	if err != nil {
 		note = "failed"
@@ -315,6 +317,16 @@ func (r *run) step(ctx context.Context, name string, do func(context.Context) (n
 	defer r.mutex.Unlock()
 	r.report.Steps = append(r.report.Steps, report.Step{Name: name, Seconds: took.Seconds()})
 	return err
+}
+
+// recovered calls do, and turns a panic into an error with its stack.
+func recovered(ctx context.Context, do func(context.Context) (string, error)) (note string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(ctx)
 }
 
 // conclude turns the error that ended the run into its outcome, and adds up the points.

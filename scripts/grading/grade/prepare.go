@@ -186,13 +186,6 @@ func (r *run) prepare(
 		below, end := context.WithCancelCause(ctx)
 		defer end(nil)
 		wait.Go(func() {
-			// In another goroutine, a panic would end the whole program, with all other runs.
-			defer func() {
-				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("panic: %v", p)
-					endAll(errAborted)
-				}
-			}()
 			if errs[i] = r.step(above, step.name, step.do); errs[i] != nil {
 				end(errAborted)
 				time.AfterFunc(r.BuildGrace, func() { endAll(errAborted) })
