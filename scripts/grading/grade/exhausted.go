@@ -54,12 +54,18 @@ func diskIsFull(dir string) bool {
 // orFullDisk replaces a result that the full disk of TMPDIR may have caused: the API server and the checks write there,
 // too. It must be called before the files of the run are removed.
 func (r *run) orFullDisk(err error) error {
-	v, isVerdict := errors.AsType[*verdict](err)
-	failed := r.torture != nil ||
-		slices.ContainsFunc(r.report.Checks, func(c report.Check) bool { return c.Status == report.Failed })
-	switch {
-	case err == nil && !failed, !diskIsFull(os.TempDir()):
+	if !diskIsFull(os.TempDir()) {
 		return err
+	}
+	return r.onFullDisk(err)
+}
+
+// onFullDisk replaces a result of a run on a full disk, unless the disk can't have caused it.
+func (r *run) onFullDisk(err error) error {
+	v, isVerdict := errors.AsType[*verdict](err)
+	switch {
+	case err == nil && !r.failed():
+		return nil
 	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated}, v.outcome):
 		return err
 	}

@@ -214,16 +214,20 @@ func (r *run) reconsider(err error, stalled time.Duration) error {
 		return err
 	}
 	v, isVerdict := errors.AsType[*verdict](err)
-	failed := r.torture != nil && r.torture.Failure != nil ||
-		slices.ContainsFunc(r.report.Checks, func(c report.Check) bool { return c.Status == report.Failed })
 	switch {
 	case err != nil && !isVerdict:
 		return err
 	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated, report.Error}, v.outcome):
 		return err
-	case err == nil && !failed:
+	case err == nil && !r.failed():
 		return nil
 	}
 	return &verdict{outcome: report.Error, machine: true, reason: fmt.Sprintf("this machine %s, "+
 		"so it is unknown whether the operator or the machine was too slow: %s", problem, remedy)}
+}
+
+// failed reports whether a check failed, or a schedule of a torture.
+func (r *run) failed() bool {
+	return r.torture != nil && r.torture.Failure != nil ||
+		slices.ContainsFunc(r.report.Checks, func(c report.Check) bool { return c.Status == report.Failed })
 }
