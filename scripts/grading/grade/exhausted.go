@@ -5,6 +5,7 @@ package grade
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -60,7 +61,8 @@ func (r *run) orFullDisk(err error) error {
 	return r.onFullDisk(err)
 }
 
-// onFullDisk replaces a result of a run on a full disk, unless the disk can't have caused it.
+// onFullDisk replaces a result of a run on a full disk, unless the disk can't have caused it. The reason keeps the
+// error that it replaces.
 func (r *run) onFullDisk(err error) error {
 	v, isVerdict := errors.AsType[*verdict](err)
 	switch {
@@ -68,8 +70,14 @@ func (r *run) onFullDisk(err error) error {
 		return nil
 	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated}, v.outcome):
 		return err
+	case isVerdict && v.machine:
+		return err
 	}
-	return &verdict{outcome: report.Error, reason: fullDisk}
+	full := &verdict{outcome: report.Error, machine: true, reason: fullDisk}
+	if err != nil {
+		full.reason += fmt.Sprintf(" (without space, the run ended with: %s)", err)
+	}
+	return full
 }
 
 // An operator uses several units of a resource, and releases all of them when it ends. A single free unit is not

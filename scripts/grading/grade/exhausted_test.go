@@ -5,6 +5,7 @@ package grade
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"lva.io/operators/scripts/grading/report"
@@ -25,6 +26,7 @@ func TestResultOnFullDisk(t *testing.T) {
 		{"it does not compile", &verdict{outcome: report.NotBuilt}, report.Skipped, nil, false},
 		{"no manifests", &verdict{outcome: report.NotGenerated}, report.Skipped, nil, false},
 		{"it crashed", &verdict{outcome: report.Crashed, reason: "it ended"}, report.Skipped, nil, true},
+		{"the machine was too busy", overloaded("it waited"), report.Skipped, nil, false},
 		{"the grader failed", errors.New("no space left"), report.Skipped, nil, true},
 		{"a torture that it survived", nil, report.Skipped, survived, false},
 		{"a torture with a failure", nil, report.Skipped, broken, true},
@@ -42,8 +44,12 @@ func TestResultOnFullDisk(t *testing.T) {
 				}
 				return
 			}
-			if v, is := errors.AsType[*verdict](got); !is || v.outcome != report.Error || v.reason != fullDisk {
-				t.Errorf("onFullDisk(%v) = %+v", test.err, got)
+			v, is := errors.AsType[*verdict](got)
+			if !is || v.outcome != report.Error || !v.machine || !strings.HasPrefix(v.reason, fullDisk) {
+				t.Fatalf("onFullDisk(%v) = %+v", test.err, got)
+			}
+			if test.err != nil && !strings.Contains(v.reason, test.err.Error()) {
+				t.Errorf("the reason %q does not name %q", v.reason, test.err)
 			}
 		})
 	}
