@@ -6,8 +6,10 @@ package grade
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,24 +19,26 @@ import (
 )
 
 // exhaustible are the resources of a machine whose exhaustion ends an operator. A submission can print such an error
-// itself, so the grader also tries to allocate the resource, after the operator has ended and released its share.
+// itself, so the grader also tries to allocate the resource, after the operator has ended and released its share. It
+// keeps its share of the disk: the folders in which it may write are given to confirmed.
 var exhaustible = []struct {
 	output    *regexp.Regexp
-	confirmed func() bool
+	confirmed func(writable []string) bool
 	reason    string
 }{
 	{
-		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), inotifyExhausted,
+		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`),
+		func([]string) bool { return inotifyExhausted() },
 		"this user has fewer instances of inotify left than the operator needs to watch files: end other programs " +
 			"that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
 	},
 	{
-		regexp.MustCompile(`(?i)no space left on device`), func() bool { return diskIsFull(os.TempDir()) },
-		fullDisk,
+		regexp.MustCompile(`(?i)no space left on device`), othersFillDisk, fullDisk,
 	},
 	{
 		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|` +
-			`fork/exec .*: resource temporarily unavailable`), processesExhausted,
+			`fork/exec .*: resource temporarily unavailable`),
+		func([]string) bool { return processesExhausted() },
 		"this user can start fewer processes or threads than the operator needs: end other programs, " +
 			"or raise the limit (ulimit -u, or pids.max of the control group)",
 	},
@@ -52,10 +56,50 @@ func diskIsFull(dir string) bool {
 		system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
+// ownShare is how much of the disk a submission may use, in bytes, before it counts as having filled the disk itself.
+const ownShare = 256 << 20
+
+// othersFillDisk reports whether the disk of TMPDIR is full, and not because of the files in the folders in which the
+// submission may write.
+func othersFillDisk(writable []string) bool {
+	return diskIsFull(os.TempDir()) && !holdMore(ownShare, writable)
+}
+
+// holdMore reports whether folders have allocated more than a limit, in bytes. A missing folder is empty. A folder that
+// can't be read counts as larger, because a submission could hide its files there.
+func holdMore(limit int64, folders []string) bool {
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+			var info fs.FileInfo
+			if err == nil {
+				info, err = entry.Info()
+			}
+			if err != nil {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil
+				}
+				return err
+			}
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+				limit -= stat.Blocks * 512 // stat(2)
+			}
+			if limit < 0 {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if limit < 0 || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // orFullDisk replaces a result that the full disk of TMPDIR may have caused: the API server and the checks write there,
-// too. It must be called before the files of the run are removed.
-func (r *run) orFullDisk(err error) error {
-	if !diskIsFull(os.TempDir()) {
+// too. It must be called before the files of the run are removed. writable are the folders in which the submission may
+// write: if it has filled the disk itself, the result stays.
+func (r *run) orFullDisk(err error, writable []string) error {
+	if !othersFillDisk(writable) {
 		return err
 	}
 	return r.onFullDisk(err)
@@ -121,10 +165,10 @@ func processesExhausted() bool {
 
 // exhausted is the verdict on an operator that has ended because this machine ran out of a resource. It is nil if the
 // machine did not. kills is how many processes the kernel has killed for lack of memory since the operator was
-// started.
-func exhausted(output string, ending error, kills int) *verdict {
+// started, and writable are the folders in which it may write.
+func exhausted(output string, ending error, kills int, writable []string) *verdict {
 	for _, e := range exhaustible {
-		if e.output.MatchString(output) && e.confirmed() {
+		if e.output.MatchString(output) && e.confirmed(writable) {
 			return &verdict{outcome: report.Error, reason: e.reason}
 		}
 	}

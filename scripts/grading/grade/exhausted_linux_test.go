@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +17,7 @@ import (
 )
 
 // exhaustedVariable makes this test binary print its verdict on an operator that has logged this text, or on a run that
-// timed out.
+// timed out. The operator may write in the folder home of TMPDIR.
 const (
 	exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
 	timedOut          = "the run timed out"
@@ -27,13 +28,13 @@ func init() {
 	if output == "" {
 		return
 	}
-	reason := "nothing is exhausted"
-	if v := exhausted(output, nil, 0); v != nil && v.outcome == report.Error {
+	reason, writable := "nothing is exhausted", []string{filepath.Join(os.TempDir(), "home")}
+	if v := exhausted(output, nil, 0, writable); v != nil && v.outcome == report.Error {
 		reason = v.reason
 	}
 	if output == timedOut {
 		r := &run{report: &report.Report{}}
-		reason = r.orFullDisk(&verdict{outcome: report.TimedOut, reason: reason}).Error()
+		reason = r.orFullDisk(&verdict{outcome: report.TimedOut, reason: reason}, writable).Error()
 	}
 	os.Stdout.WriteString(reason)
 	os.Exit(0)
@@ -51,6 +52,8 @@ func TestExhaustedResources(t *testing.T) {
 		disk    = `write /tmp/x: no space left on device`
 		fewer   = "this user has fewer instances of inotify left than the operator needs"
 		nothing = "nothing is exhausted"
+		fill    = `mount -t tmpfs -o size=258m none "$1" && mkdir "$1/home" && ` +
+			`{ head -c 300000000 /dev/zero >"$1/home/all" 2>/dev/null || TMPDIR="$1" exec "$0"; }`
 	)
 	for _, test := range []struct{ what, output, prepare, want string }{
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
@@ -66,11 +69,13 @@ func TestExhaustedResources(t *testing.T) {
 		},
 		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
+		{"a disk that the operator has filled", disk, fill, nothing},
 		{"a disk that is not full", disk, `exec "$0"`, nothing},
 		{
 			"a run on a full disk", timedOut, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`,
 			"the disk of TMPDIR is full",
 		},
+		{"a run whose operator has filled the disk", timedOut, fill, nothing},
 		{"a run on a disk that is not full", timedOut, `exec "$0"`, nothing},
 		{"another error", "too many open files", `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, nothing},
 	} {
@@ -173,14 +178,14 @@ func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 		t.Fatal("the kernel does not report how many processes it has killed")
 	}
 	killed := errors.New("signal: killed")
-	if v := exhausted("", killed, 1); v == nil || v.outcome != report.Error ||
+	if v := exhausted("", killed, 1, nil); v == nil || v.outcome != report.Error ||
 		!strings.Contains(v.reason, "no memory left") {
 		t.Errorf("verdict is %+v", v)
 	}
 	for what, v := range map[string]*verdict{
-		"no process was killed": exhausted("", killed, 0),
-		"it ended otherwise":    exhausted("", errors.New("exit status 1"), 1),
-		"it ended well":         exhausted("", nil, 1),
+		"no process was killed": exhausted("", killed, 0, nil),
+		"it ended otherwise":    exhausted("", errors.New("exit status 1"), 1, nil),
+		"it ended well":         exhausted("", nil, 1, nil),
 	} {
 		if v != nil {
 			t.Errorf("%s: verdict is %+v, want nil", what, v)

@@ -4,7 +4,10 @@
 package grade
 
 import (
+	"crypto/rand"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,5 +55,36 @@ func TestResultOnFullDisk(t *testing.T) {
 				t.Errorf("the reason %q does not name %q", v.reason, test.err)
 			}
 		})
+	}
+}
+
+func TestFoldersHoldMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folders := []string{filepath.Join(dir, "missing"), dir}
+	below := filepath.Join(dir, "below")
+	content := make([]byte, 1<<20)
+	_, _ = rand.Read(content) // a file system may compress zeros
+	if err := errors.Join(
+		os.Mkdir(below, 0o700), os.WriteFile(filepath.Join(below, "full"), content, 0o600),
+		os.WriteFile(filepath.Join(below, "sparse"), nil, 0o600), os.Truncate(filepath.Join(below, "sparse"), 1<<30),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if !holdMore(512<<10, folders) {
+		t.Error("a file of 1 MB holds less than 512 kB")
+	}
+	if holdMore(2<<20, folders) {
+		t.Error("a file of 1 MB, and one that is sparse, hold more than 2 MB")
+	}
+	if os.Getuid() == 0 {
+		return // root can read each folder
+	}
+	defer os.Chmod(below, 0o700)
+	if err := os.Chmod(below, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !holdMore(2<<20, folders) {
+		t.Error("a folder that can't be read holds less than 2 MB")
 	}
 }

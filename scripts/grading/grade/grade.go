@@ -186,7 +186,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	defer func() {
 		r.report.Environment.Containment = string(builder.Scope.Containment())
 		r.report.Environment.Walls = names(builder.Scope.Walls())
-		err = errors.Join(r.orFullDisk(err), r.tearDown(builder, st, links))
+		err = errors.Join(r.orFullDisk(err, builder.Writable()), r.tearDown(builder, st, links))
 	}()
 	if r.Fetch {
 		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) {

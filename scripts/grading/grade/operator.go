@@ -159,7 +159,8 @@ func (o *operator) watch(p stage.Instance) {
 		o.instance = nil
 		fault := o.portTaken() // a manager may begin its work before it listens
 		if fault == nil {
-			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore)
+			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore,
+				o.builder.Writable())
 		}
 		if fault != nil {
 			o.report(fault)

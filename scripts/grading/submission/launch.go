@@ -153,3 +153,9 @@ func (b *Builder) Exchange() string { return filepath.Join(b.Scope.Dir, "exchang
 
 // Home returns the operator's home folder, which is its folder for temporary files as well.
 func (b *Builder) Home() string { return filepath.Join(b.Scope.Dir, "tmp") }
+
+// Data returns the folder in which an aggregated API server stores its objects by default.
+func (b *Builder) Data() string { return filepath.Join(b.Scope.Dir, "server-data") }
+
+// Writable returns the folders of the run in which the submission's program may write.
+func (b *Builder) Writable() []string { return []string{b.Home(), b.Exchange(), b.Data()} }

@@ -63,7 +63,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	s := &server{operator: &operator{
 		installed: i,
 		targets:   map[int]int{},
-		data:      cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data")),
+		data:      cmp.Or(i.DataDir, i.Data()),
 	}}
 	defer func() {
 		if err != nil {
