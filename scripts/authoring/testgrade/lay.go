@@ -76,7 +76,7 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 			}
 		}
 		if err := copyTree(filepath.Join(from.Dir, filepath.FromSlash(folder), "testdata"),
-			filepath.Join(to.Dir, filepath.FromSlash(folder), "testdata")); err != nil {
+			filepath.Join(to.Dir, filepath.FromSlash(folder), "testdata"), includes); err != nil {
 			return nil, nil, err
 		}
 		if err := os.MkdirAll(filepath.Join(to.Dir, filepath.FromSlash(folder)), 0o700); err != nil {
@@ -328,9 +328,14 @@ func mergeSums(from, to string) error {
 	return nil
 }
 
-// copyTree copies a folder over another one, and replaces files. A missing folder is ignored. A student's test data may
-// have names that are not UTF-8. Package io/fs and os.CopyFS reject such names.
-func copyTree(from, to string) error {
+// includes reports whether a file of test data is compiled, but is not Go. A package of test data could include the
+// solution's sources in assembler code, and the compiler's messages would show them.
+func includes(name string) bool { return submission.IsSource(name) && filepath.Ext(name) != ".go" }
+
+// copyTree copies a folder over another one, and replaces files. A missing folder is ignored. skip selects the names of
+// files that are left out, and nil selects none. A student's test data may have names that are not UTF-8. Package io/fs
+// and os.CopyFS reject such names.
+func copyTree(from, to string, skip func(name string) bool) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) || from == to {
 		return nil
 	}
@@ -345,6 +350,9 @@ func copyTree(from, to string) error {
 		target := filepath.Join(to, name)
 		if entry.IsDir() {
 			return os.MkdirAll(target, 0o700)
+		}
+		if skip != nil && skip(entry.Name()) {
+			return nil
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {

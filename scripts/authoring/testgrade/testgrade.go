@@ -294,7 +294,7 @@ func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, ran
 
 func (t trial) module() string { return filepath.Join(string(t), "module") }
 
-func (t trial) copyFrom(from string) error { return copyTree(from, t.module()) }
+func (t trial) copyFrom(from string) error { return copyTree(from, t.module(), nil) }
 
 // compile compiles the tests of packages of a module into a folder. edit has the same meaning as in
 // Builder.CompileTests.

@@ -36,7 +36,7 @@ func (s *Submission) Copy(to string) error {
 			return nil
 		}
 		limit := int64(fileLimit)
-		source := isSource(entry.Name()) || name == "go.mod" || name == "go.sum"
+		source := IsSource(entry.Name()) || name == "go.mod" || name == "go.sum"
 		if source {
 			limit = sourceLimit
 		}

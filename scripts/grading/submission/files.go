@@ -126,7 +126,7 @@ func (s *Submission) survey() (sources, error) {
 			return nil
 		case entry.IsDir() && (ignored(entry.Name()) || isModule(root, name)):
 			return fs.SkipDir
-		case entry.IsDir() || !isSource(entry.Name()):
+		case entry.IsDir() || !IsSource(entry.Name()):
 			return nil
 		}
 		if info, err := root.Stat(filepath.FromSlash(name)); err == nil && info.IsDir() {
@@ -157,8 +157,8 @@ func isModule(root *os.Root, dir string) bool {
 	return err == nil
 }
 
-// isSource reports whether the go command compiles a file of this name. (`go help packages`)
-func isSource(name string) bool {
+// IsSource reports whether the go command compiles a file of this name. (`go help packages`)
+func IsSource(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
 		return false
 	}

@@ -39,7 +39,7 @@ func (s *Submission) checkInside() error {
 		}
 		// Links to programs are allowed: kubebuilder's Makefile creates some in bin.
 		target, err := os.Stat(filepath.Join(s.Dir, filepath.FromSlash(name)))
-		if err == nil && (target.IsDir() || isSource(entry.Name())) {
+		if err == nil && (target.IsDir() || IsSource(entry.Name())) {
 			return &Problem{Reason: fmt.Sprintf("%s is a link to a place outside of the submission's folder: "+
 				"replace it by a copy", name)}
 		}
