@@ -97,6 +97,9 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 			}
 		}
 	}
+	if err := refuseEmbeddedSources(to.Dir); err != nil {
+		return nil, nil, err
+	}
 	return tested, notices, mergeModules(from, to)
 }
 
