@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -112,9 +111,7 @@ func (r *run) onFullDisk(err error) error {
 	switch {
 	case err == nil && !r.failed():
 		return nil
-	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated}, v.outcome):
-		return err
-	case isVerdict && v.machine:
+	case isVerdict && (v.machine || v.outcome == report.NotBuilt || v.outcome == report.NotGenerated):
 		return err
 	}
 	full := &verdict{outcome: report.Error, machine: true, reason: fullDisk}
@@ -169,7 +166,7 @@ func processesExhausted() bool {
 func exhausted(output string, ending error, kills int, writable []string) *verdict {
 	for _, e := range exhaustible {
 		if e.output.MatchString(output) && e.confirmed(writable) {
-			return &verdict{outcome: report.Error, reason: e.reason}
+			return &verdict{outcome: report.Error, reason: e.reason, machine: e.reason == fullDisk}
 		}
 	}
 	if ending != nil && strings.Contains(ending.Error(), "signal: killed") && kills > 0 {

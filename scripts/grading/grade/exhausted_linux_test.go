@@ -31,6 +31,9 @@ func init() {
 	reason, writable := "nothing is exhausted", []string{filepath.Join(os.TempDir(), "home")}
 	if v := exhausted(output, nil, 0, writable); v != nil && v.outcome == report.Error {
 		reason = v.reason
+		if v.machine != (reason == fullDisk) {
+			reason = "machine error is wrong: " + reason
+		}
 	}
 	if output == timedOut {
 		r := &run{report: &report.Report{}}
