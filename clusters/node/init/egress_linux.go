@@ -24,8 +24,8 @@ import (
 const (
 	// requestTimeout is how long the API server may take to send its request.
 	requestTimeout = 10 * time.Second
-	// dialTimeout is how long it may take to connect to the address in the request. The API server's own limits are
-	// shorter, so this ends only what nobody waits for any more. A program that is being replaced makes clients wait.
+	// dialTimeout limits connecting to the address in the request. It equals the longest timeout of a webhook, because
+	// connections wait while a program is replaced.
 	dialTimeout = 30 * time.Second
 )
 
