@@ -61,7 +61,7 @@ func Within(
 	ctx context.Context, limit, interval time.Duration, what string,
 	look func(context.Context) (objection string, err error),
 ) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %s", limit))
 	defer cancel()
 	return Until(ctx, interval, what, look)
 }

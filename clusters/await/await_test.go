@@ -72,7 +72,7 @@ func TestWithinReportsObjection(t *testing.T) {
 		err := Within(t.Context(), time.Minute, time.Second, "the page", func(context.Context) (string, error) {
 			return "it has no body", nil
 		})
-		const want = "waiting for the page: it is not so after 1m0s; it has no body"
+		const want = "waiting for the page: not done after 1m0s; it has no body"
 		if err == nil || err.Error() != want {
 			t.Errorf("error = %v, want %q", err, want)
 		}
