@@ -76,8 +76,8 @@ func flock(file *os.File, operation int) error {
 			return nil
 		}
 		if errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) {
-			err = fmt.Errorf("%w: the file system keeps no locks: "+
-				"clone to a local disk, or let the lock service of NFS run", err)
+			err = fmt.Errorf("%w: the file system does not support locks: "+
+				"clone to a local disk, or start the lock service of the NFS server", err)
 		}
 		if !errors.Is(err, syscall.EINTR) {
 			return &os.PathError{Op: "lock", Path: file.Name(), Err: err}

@@ -30,7 +30,8 @@ func TestFileSystemWithoutLocks(t *testing.T) {
 		result <- err
 	}()
 	err := <-result
-	const want = "the file system keeps no locks: clone to a local disk, or let the lock service of NFS run"
+	const want = "the file system does not support locks: " +
+		"clone to a local disk, or start the lock service of the NFS server"
 	if !errors.Is(err, unix.ENOLCK) || !strings.Contains(err.Error(), want) {
 		t.Errorf("Try() error = %v, want one with %q", err, want)
 	}

@@ -56,7 +56,8 @@ func CheckLocation(root string) error {
 	unlock, err := filelock.Try(filepath.Join(dir, "lock"))
 	if err != nil {
 		return &UnsuitableError{
-			"its file system keeps no locks", "Clone to a local disk, or let the lock service of NFS run.",
+			"its file system does not support locks",
+			"Clone to a local disk, or start the lock service of the NFS server.",
 		}
 	}
 	unlock()
