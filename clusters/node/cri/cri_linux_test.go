@@ -383,6 +383,36 @@ func TestFailedStopIsContinued(t *testing.T) {
 	}
 }
 
+// A server that starts again reads from the record whether a sandbox was stopped.
+func TestFailedRecordOfStopIsRepeated(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	parts, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obstacle := filepath.Join(r.dir, "state", "sandboxes", p.id+".new")
+	if err := os.Mkdir(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	request := &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id}
+	if _, err := r.StopPodSandbox(t.Context(), request); err == nil || !strings.Contains(err.Error(), "record") {
+		t.Errorf("StopPodSandbox() without a record error = %v", err)
+	}
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.StopPodSandbox(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	r.end()
+	r.serve(t, parts)
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+		t.Errorf("PodSandboxStatus() after a restart = %v, %v; want it not ready", s, err)
+	}
+}
+
 func TestPodAddressIsReachable(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)

@@ -187,11 +187,14 @@ func (s *Server) stop(ctx context.Context, b *sandbox) error {
 	if !s.setReady(b, false) {
 		return nil
 	}
-	if err := s.dismantle(ctx, b); err != nil {
-		s.setReady(b, true) // so that the kubelet's next attempt removes what is left
-		return err
+	err := s.dismantle(ctx, b)
+	if err == nil {
+		err = s.write(sandboxes, b.ID, b, b.config)
 	}
-	return s.write(sandboxes, b.ID, b, b.config)
+	if err != nil {
+		s.setReady(b, true) // so that the kubelet's next attempt repeats this
+	}
+	return err
 }
 
 // setReady records whether a sandbox is ready, and reports whether it was.
