@@ -78,16 +78,27 @@ func copyOutput(to io.Writer, from *os.File) {
 	}
 }
 
-// finishOutput waits until the output of a program that has ended is copied, however slowly the client reads it. It
-// drops what processes that the program has left behind write later than lateOutput.
-func finishOutput(copies *sync.WaitGroup, outputs []*os.File) {
-	late := time.AfterFunc(lateOutput, func() {
+// finishOutput waits until the output of a program that has ended is copied, however slowly the client reads it, or
+// until the context ends. It drops what processes that the program has left behind write later than late.
+func finishOutput(ctx context.Context, copies *sync.WaitGroup, outputs []*os.File, late time.Duration) {
+	timer := time.AfterFunc(late, func() {
 		for _, output := range outputs {
 			_ = output.SetReadDeadline(time.Now()) // it may be closed
 		}
 	})
-	defer late.Stop()
-	copies.Wait()
+	defer timer.Stop()
+	copied := make(chan struct{})
+	go func() {
+		copies.Wait()
+		close(copied)
+	}()
+	select {
+	case <-copied:
+	case <-ctx.Done():
+		for _, output := range outputs {
+			output.Close() // a copy that waits for the client ends when the caller closes the connection
+		}
+	}
 }
 
 func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p program) (int, error) {
@@ -128,7 +139,7 @@ func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p
 	if err != nil {
 		return code, err
 	}
-	finishOutput(&copies, outputs)
+	finishOutput(ctx, &copies, outputs, lateOutput)
 	return code, nil
 }
 

@@ -5,6 +5,8 @@ package cri
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"sync"
 	"testing"
@@ -42,15 +44,45 @@ func TestOutputIsCompleteForASlowClient(t *testing.T) {
 	if _, err := write.Write(want[len(first):]); err != nil {
 		t.Fatal(err)
 	}
+	idle, idleWrite, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	defer idleWrite.Close()
+	late := make(chan struct{}) // closed after the deadline of idle, and so after that of read
+	copies.Go(func() {
+		defer close(late)
+		copyOutput(io.Discard, idle)
+	})
 	finished := make(chan struct{})
 	go func() {
-		finishOutput(&copies, []*os.File{read})
+		finishOutput(t.Context(), &copies, []*os.File{read, idle}, time.Millisecond)
 		close(finished)
 	}()
-	<-time.After(2 * lateOutput)
+	<-late
 	close(client.released)
 	<-finished
 	if got := client.received.Bytes(); !bytes.Equal(got, want) {
 		t.Errorf("the client received %d bytes, want %d", len(got), len(want))
 	}
+}
+
+func TestEndOfContextEndsTheWaitForAClient(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	client := &slow{released: make(chan struct{})}
+	var copies sync.WaitGroup
+	copies.Go(func() { copyOutput(client, read) })
+	if _, err := write.WriteString("output"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	finishOutput(ctx, &copies, []*os.File{read}, time.Hour)
+	close(client.released) // as the end of the connection would
+	copies.Wait()          // this hangs if the pipe is still open
 }
