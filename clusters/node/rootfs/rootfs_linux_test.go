@@ -12,6 +12,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -467,6 +468,11 @@ func TestIDOutOfRangeIsAnError(t *testing.T) {
 	for _, who := range []string{"4294967296", "-1", "large", "word", "1:4294967296", "1:-1", "1:large"} {
 		if user, err := s.User(i, who); err == nil {
 			t.Errorf("User(%q) = %+v, want an error", who, user)
+		}
+	}
+	for _, who := range []string{"large", "1:large"} {
+		if _, err := s.User(i, who); !errors.Is(err, strconv.ErrRange) {
+			t.Errorf("User(%q) error = %v, want that the ID is out of range", who, err)
 		}
 	}
 }

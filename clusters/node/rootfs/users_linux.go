@@ -53,14 +53,13 @@ func (s *Store) User(image Image, who string) (User, error) {
 	if hasGroup {
 		var err error
 		if user.Group, err = parseID(group); err != nil {
-			if entry := find(groups, func(fields []string) bool {
-				return len(fields) > 2 && fields[0] == group
-			}); entry != nil {
-				user.Group, err = parseID(entry[2])
+			entry := find(groups, func(fields []string) bool { return len(fields) > 2 && fields[0] == group })
+			if entry == nil {
+				return user, fmt.Errorf("the image %s has no group %q in its /etc/group", image.Reference, group)
 			}
-		}
-		if err != nil {
-			return user, fmt.Errorf("the image %s has no group %q in its /etc/group", image.Reference, group)
+			if user.Group, err = parseID(entry[2]); err != nil {
+				return user, fmt.Errorf("the group %q in /etc/group of the image %s: %w", group, image.Reference, err)
+			}
 		}
 	}
 	if entry != nil {
