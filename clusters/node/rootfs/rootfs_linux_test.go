@@ -444,15 +444,23 @@ func TestUserResolvesNamesFromTheImage(t *testing.T) {
 	}
 }
 
-func TestUserFileThatIsAFIFOIsSkipped(t *testing.T) {
-	s := newStore(t)
-	i := image(t, s, `{}`, layer(t, file("etc/passwd", "web:x:33:34::/srv:/bin/false\n")),
-		layer(t, tar.Header{Typeflag: tar.TypeFifo, Name: "etc/passwd"}))
-	if err := s.Unpack(i); err != nil {
-		t.Fatal(err)
-	}
-	if user, err := s.User(i, "web"); err != nil || user.ID != 33 {
-		t.Errorf("User() = %+v, %v; want ID 33, from the layer below", user, err)
+func TestReplacedUserFileIsAbsent(t *testing.T) {
+	for name, replacement := range map[string]tar.Header{
+		"FIFO":    {Typeflag: tar.TypeFifo, Name: "etc/passwd"},
+		"folder":  {Typeflag: tar.TypeDir, Name: "etc/passwd", Mode: 0o755},
+		"deleted": file("etc/.wh.passwd", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			i := image(t, s, `{}`,
+				layer(t, file("etc/passwd", "web:x:33:34::/srv:/bin/false\n")), layer(t, replacement), layer(t))
+			if err := s.Unpack(i); err != nil {
+				t.Fatal(err)
+			}
+			if user, err := s.User(i, "web"); err == nil || !strings.Contains(err.Error(), "no user") {
+				t.Errorf("User() = %+v, %v; want no user from the lowest layer", user, err)
+			}
+		})
 	}
 }
 

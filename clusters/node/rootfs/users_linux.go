@@ -94,12 +94,17 @@ func find(content string, wanted func(fields []string) bool) []string {
 	return nil
 }
 
-// read returns the content of a plain file from the topmost layer that has it, or nothing if no layer has it.
+// errNotPlain is returned for a file that is not a plain one: a folder, a FIFO, or the mark that the file is deleted.
+var errNotPlain = errors.New("not a plain file")
+
+// read returns the content of a plain file from the topmost layer that has it, or nothing if no layer has it, or if a
+// layer above has replaced it with a file that is not plain.
 func (s *Store) read(image Image, name string) string {
 	folders := s.Folders(image)
 	slices.Reverse(folders)
 	for _, folder := range folders {
-		if content, err := readPlain(folder, name); err == nil {
+		content, err := readPlain(folder, name)
+		if err == nil || errors.Is(err, errNotPlain) {
 			return string(content)
 		}
 	}
@@ -113,8 +118,12 @@ func readPlain(layer, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("not a plain file"))
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotPlain
 	}
 	return root.ReadFile(name)
 }
