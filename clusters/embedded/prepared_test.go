@@ -267,8 +267,18 @@ func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 func TestRemovedStoreIsNotTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	to := filepath.Join(dir, dataDir)
-	if taken, err := takeStore(filepath.Join(dir, "removed"), to); taken || err != nil {
+	store, to := filepath.Join(dir, "store"), filepath.Join(dir, dataDir)
+	if err := os.Mkdir(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store, "1"), []byte("copied first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A file that is removed after its folder was listed, like the target of this link, can't be opened.
+	if err := os.Symlink("removed", filepath.Join(store, "2")); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := takeStore(store, to); taken || err != nil {
 		t.Errorf("takeStore() = %t, %v; want false", taken, err)
 	}
 	if exists(to) {
