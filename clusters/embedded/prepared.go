@@ -82,16 +82,10 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil // another process was faster
 	}
-	outdated, err := filepath.Glob(filepath.Join(beside, preparedPrefix+"*[0-9a-f]"))
-	if err != nil {
-		return "", err
+	if err := removeStores(beside); err != nil {
+		return "", ignoreUnwritable(err)
 	}
 	unfinished := dir + ".new"
-	for _, old := range append(outdated, unfinished) {
-		if err := os.RemoveAll(old); err != nil {
-			return "", ignoreUnwritable(err)
-		}
-	}
 	if err := prepare(ctx, program, unfinished); err != nil {
 		return "", ignoreUnwritable(err)
 	}
@@ -99,6 +93,28 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 		return "", ignoreUnwritable(err)
 	}
 	return dir, nil
+}
+
+// removeStores removes the outdated stores in a folder, and what interrupted processes have left there. Before it
+// removes a store, it renames it, so that no other process takes the rest for a complete store.
+func removeStores(dir string) error {
+	outdated, err := filepath.Glob(filepath.Join(dir, preparedPrefix+"[0-9a-f]*")) // with .new and .removed
+	if err != nil {
+		return err
+	}
+	for _, old := range outdated {
+		if filepath.Ext(old) == "" {
+			removed := old + ".removed"
+			if err := os.Rename(old, removed); err != nil {
+				return err
+			}
+			old = removed
+		}
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ignoreUnwritable drops the error of a folder that this user cannot write to, or that no user can write to any more.
@@ -193,7 +209,9 @@ func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
 		return false, nil
 	}
-	err = copyStore(store, to, 0o700, 0o600)
+	if err = copyStore(store, to, 0o700, 0o600); err == nil {
+		_, err = os.Stat(store) // files may be missing from the copy if the store was renamed meanwhile
+	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return false, os.RemoveAll(to)
 	}

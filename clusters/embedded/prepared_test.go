@@ -222,11 +222,8 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 	original, dir := controlPlane(t), t.TempDir()
 	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: original.Version}
 	copyFile(t, original.Path, program.Path)
-	outdated := []string{preparedPrefix + "0123456789abcdef", preparedPrefix + "fedcba9876543210.new"}
-	for _, name := range outdated {
-		if err := os.MkdirAll(filepath.Join(dir, name, "member"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.MkdirAll(filepath.Join(dir, preparedPrefix+"0123456789abcdef", "member"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	var group sync.WaitGroup
 	stores := make([]string, 3)
@@ -246,6 +243,29 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 	}
 	if slices.Sort(stores); len(have) != 1 || len(slices.Compact(stores)) != 1 || stores[0] != have[0] {
 		t.Errorf("stores on disk %v, stores returned %v, want the same single one", have, stores)
+	}
+}
+
+func TestOutdatedStoresAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const lock = preparedPrefix + "stores.lock"
+	for _, name := range []string{
+		preparedPrefix + "0123456789abcdef",
+		preparedPrefix + "aaaaaaaaaaaaaaaa.removed",
+		preparedPrefix + "fedcba9876543210.new",
+		lock,
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeStores(dir); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != lock {
+		t.Errorf("the folder contains %v, %v; want only %s", left, err, lock)
 	}
 }
 
