@@ -80,7 +80,7 @@ func TestFoldersHoldMore(t *testing.T) {
 	if os.Getuid() == 0 {
 		return // root can read each folder
 	}
-	defer os.Chmod(below, 0o700)
+	defer func() { _ = os.Chmod(below, 0o700) }()
 	if err := os.Chmod(below, 0); err != nil {
 		t.Fatal(err)
 	}
