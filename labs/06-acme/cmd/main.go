@@ -47,7 +47,7 @@ func run(address string, site http.Handler) error {
 	return serve(ctx, listener, site, endTimeout)
 }
 
-// serve serves until the context ends. The last requests then have a while to be answered.
+// serve serves until ctx is done. Then it gives pending requests the time patience to complete.
 func serve(ctx context.Context, listener net.Listener, site http.Handler, patience time.Duration) error {
 	server := &http.Server{Handler: site, ReadHeaderTimeout: headerTimeout}
 	ended := make(chan error, 1)
