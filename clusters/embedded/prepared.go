@@ -105,7 +105,8 @@ func removeStores(dir string) error {
 	for _, old := range outdated {
 		if filepath.Ext(old) == "" {
 			removed := old + ".removed"
-			if err := os.Rename(old, removed); err != nil {
+			// An interrupted process may have left a folder of this name.
+			if err := errors.Join(os.RemoveAll(removed), os.Rename(old, removed)); err != nil {
 				return err
 			}
 			old = removed

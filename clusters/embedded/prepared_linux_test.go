@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,8 @@ func TestStoreIsRenamedBeforeItIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, preparedPrefix+"0123456789abcdef")
-	if err := os.Mkdir(store, 0o700); err != nil {
+	leftover := filepath.Join(store+".removed", "of an interrupted process")
+	if err := errors.Join(os.Mkdir(store, 0o700), os.MkdirAll(leftover, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	opened, err := os.Open(store)
