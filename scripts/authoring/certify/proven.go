@@ -152,9 +152,9 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 
-// codeOf returns a digest of the files of a folder that a grade can depend on. It leaves out the lists of mutants, since
-// no part of a grader reads them in a submission. Unit tests count: their regions decide which steps of a skeleton have
-// not begun.
+// codeOf returns a digest of the files of a folder that a grade can depend on. It leaves out the lists of mutants,
+// since no part of a grader reads them in a submission. Unit tests count: their regions decide which steps of a
+// skeleton have not begun.
 func codeOf(dir string) (string, error) {
 	files, err := dirhash.DirFiles(dir, "")
 	if err != nil {

@@ -20,8 +20,8 @@ type missed struct {
 // revealAfter is how many versions of the tests must miss a mutant before it is explained.
 const revealAfter = 2
 
-// KeepMissed records in out, the folder of the reports, which mutants were missed by the tests of the submission in dir,
-// whose main package is main. It returns a function for Hide, which reports whether a mutant is explained by now.
+// KeepMissed records in out, the folder of the reports, which mutants were missed by the tests of the submission in
+// dir, whose main package is main. It returns a function for Hide, which reports whether a mutant is explained by now.
 func KeepMissed(out, dir, main string, result *report.Tests) (revealed func(name string) bool, err error) {
 	kept, err := report.ReadKept[missed](out, missedFile, missedKept)
 	if err != nil {
