@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -33,6 +35,14 @@ const (
 	own           = "own"                          // an Issuer of the second namespace
 )
 
+// The Pods of solvers run only beside the Pod released, which is created when the scripts that examine solvers have
+// ended, and at the latest after heldLimit, since a script may wait until a solver runs. Without this, a slow machine
+// could issue a certificate before a script has seen what proved the name.
+const (
+	released  = "released"
+	heldLimit = 30 * time.Second
+)
+
 // nowhere is the suffix of names that do not exist in the DNS of any cluster.
 const nowhere = ".default.svc.cluster.local"
 
@@ -49,7 +59,9 @@ type finding struct {
 type cases struct {
 	scoop, sundae, unresolved, refused *finding
 
-	running sync.WaitGroup
+	running     sync.WaitGroup // the scripts, and release
+	finding     sync.WaitGroup // the scripts that examine solvers
+	notReleased error
 }
 
 // openCases creates the orders, and starts the scripts. Names differ in each run, so that no script can know them.
@@ -65,8 +77,14 @@ func openCases(ctx context.Context, s *scene) (*cases, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading who signs Pebble's own certificate: %w", err)
 	}
+	held := map[string]any{"spec": map[string]any{"affinity": map[string]any{"podAffinity": map[string]any{
+		"requiredDuringSchedulingIgnoredDuringExecution": []any{map[string]any{
+			"labelSelector": map[string]any{"matchLabels": map[string]any{released: id}},
+			"namespaces":    []any{first}, "topologyKey": corev1.LabelHostname,
+		}},
+	}}}}
 	issuer := func(kind, namespace, name string, solver map[string]any) *unstructured.Unstructured {
-		solver["http01"] = map[string]any{"ingress": map[string]any{"ingressClassName": ingressClass}}
+		solver["http01"] = map[string]any{"ingress": map[string]any{"ingressClassName": ingressClass, "podTemplate": held}}
 		return object("cert-manager.io/v1", kind, namespace, name, map[string]any{"acme": map[string]any{
 			"server": byhand.Directory, "caBundle": base64.StdEncoding.EncodeToString([]byte(signer.Data["ca.crt"])),
 			"privateKeySecretRef": map[string]any{"name": name + "-account"}, "solvers": []any{solver},
@@ -94,11 +112,43 @@ func openCases(ctx context.Context, s *scene) (*cases, error) {
 		return nil, err
 	}
 	for _, f := range []*finding{c.scoop, c.sundae, c.unresolved, c.refused} {
-		c.running.Go(func() {
-			f.output, f.exit, f.err = s.suite.Submission.Run(ctx, f.script, f.namespace, f.certificate)
+		if f.script != findFile {
+			c.running.Go(func() { f.run(ctx, s.suite.Submission) })
+			continue
+		}
+		c.running.Add(1)
+		c.finding.Go(func() {
+			defer c.running.Done()
+			f.run(ctx, s.suite.Submission)
 		})
 	}
+	c.running.Go(func() { c.notReleased = c.release(ctx, s.Cluster, id) })
 	return c, nil
+}
+
+// run runs a script, which has a time limit.
+func (f *finding) run(ctx context.Context, submission check.Submission) {
+	f.output, f.exit, f.err = submission.Run(ctx, f.script, f.namespace, f.certificate)
+}
+
+// release lets the Pods of solvers run. Its own Pod needs no image: it has a node, and that is enough.
+func (c *cases) release(ctx context.Context, cluster *deployed.Cluster, id string) error {
+	ended := make(chan struct{})
+	go func() {
+		c.finding.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(heldLimit):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	pod := object("v1", "Pod", first, released, map[string]any{"containers": []any{
+		map[string]any{"name": released, "image": "operator-labs/" + released, "imagePullPolicy": "Never"},
+	}})
+	pod.SetLabels(map[string]string{released: id})
+	return cluster.Apply(ctx, pod)
 }
 
 func object(version, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
@@ -118,8 +168,9 @@ func object(version, kind, namespace, name string, spec map[string]any) *unstruc
 func (c *cases) wait(v visit) {
 	v.t.Helper()
 	c.running.Wait()
+	v.OK(v.t, "releasing the solvers of the cases", c.notReleased)
 	for _, f := range []*finding{c.scoop, c.sundae} {
-		err := await.Within(v.ctx, issueLimit, deployed.Poll, "the Certificate "+f.certificate,
+		err := await.Within(v.ctx, 2*issueLimit, deployed.Poll, "the Certificate "+f.certificate,
 			func(ctx context.Context) (string, error) {
 				certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).
 					Get(ctx, f.certificate, metav1.GetOptions{})

@@ -104,7 +104,8 @@ func (v visit) reverts(edits int, edit func(i int, c *cow) (what string, wrong f
 	cows := v.driftCows()
 	v.asSpecified(cows...)
 	for _, c := range cows {
-		v.awaitDone(c, doneSoon) // later requests respond to the edits
+		v.forbidden(c) // an operator that watches Deployments could undo an edit of a Service by chance
+		v.awaitDone(c, doneSoon)
 	}
 	what, wrong := make([]string, edits), make([]func() string, edits)
 	for n, i := range v.herd.random.Perm(edits) {

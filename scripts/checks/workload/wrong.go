@@ -45,12 +45,13 @@ func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplat
 	return ""
 }
 
-// Forbidden reports whether the status of a Deployment reports that its Pods are rejected. If a quota forbids Pods, the
-// Deployment no longer changes after that.
+// Forbidden reports whether the status of a Deployment reports that its Pods are rejected, and is about the current
+// spec. If a quota forbids Pods, the Deployment no longer changes after that.
 func Forbidden(d *appsv1.Deployment) bool {
-	return slices.ContainsFunc(d.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
+	rejected := func(is appsv1.DeploymentCondition) bool {
 		return is.Type == appsv1.DeploymentReplicaFailure && is.Status == corev1.ConditionTrue
-	})
+	}
+	return d.Status.ObservedGeneration >= d.Generation && slices.ContainsFunc(d.Status.Conditions, rejected)
 }
 
 // Selecting holds the children of one owner that select Pods.
