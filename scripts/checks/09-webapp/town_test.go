@@ -163,8 +163,8 @@ const (
 	// stillFor is how long nothing has happened to a reported WebApp before it gets a label: a message that contains a
 	// time differs by then.
 	stillFor = 1500 * time.Millisecond
-	// afterTry is how long an operator may take to write the status after its next try.
-	afterTry = 300 * time.Millisecond
+	// afterTry is how long an operator may take to write the status after its next try. A starved one needs most of it.
+	afterTry = time.Second
 )
 
 // tryAgain labels a WebApp that the operator has reported some seconds ago, and records its status after the next try.
