@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 .SUFFIXES:
 # More flags for the command behind a target. A variable of this name in the environment is for compilers.
 FLAGS =
-# Where programs that are ready come from, instead of programs.lock: a file, or a URL. PROGRAMS=none compiles everything.
+# Where prebuilt programs come from, instead of programs.lock: a file, or a URL. PROGRAMS=none compiles everything.
 ifdef PROGRAMS
 export OPERATOR_LABS_PROGRAMS := $(PROGRAMS)
 endif
@@ -45,7 +45,7 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
-##@ Labs (N is a lab's number, as in make lab-2; FLAGS=--help: more flags; PROGRAMS=FILE or URL: install programs that are ready)
+##@ Labs (N is a lab's number, as in make lab-2; FLAGS=--help: more flags; PROGRAMS=FILE or URL: install prebuilt programs)
 
 # Flags for the targets that grade an operator. lab refuses a flag that a command does not have, so STEP and CLUSTER are
 # never ignored silently.

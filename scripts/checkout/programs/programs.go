@@ -45,10 +45,10 @@ func Cluster(root string) Program {
 	}}
 }
 
-// ArchiveInstaller returns the program that installs others from an archive.
+// ArchiveInstaller returns the program that installs prebuilt programs from an archive.
 func ArchiveInstaller(root string) Program {
 	return Program{command(root, "arrive"), progress.Work{
-		What:    "what installs programs that are ready",
+		What:    "an installer of prebuilt programs",
 		Modules: 2, Download: time.Second, Packages: 90, Compile: 10 * time.Second, Link: time.Second,
 	}}
 }

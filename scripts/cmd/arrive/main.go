@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command arrive installs programs of the checkout in the current folder from the archive that the checkout names. Its
-// arguments are the files of the missing programs. If it can't install them, it prints one sentence and exits with code
-// 1, and the caller compiles them.
+// Command arrive installs prebuilt programs in the checkout in the current folder, from the archive that the checkout
+// names. Its arguments are the files of the missing programs. If it can't install them, it prints one sentence and
+// exits with code 1, and the caller compiles them.
 package main
 
 import (
@@ -85,7 +85,7 @@ func installLayer(
 	all []gobuild.Target, installed gobuild.Installation,
 ) error {
 	const megabyte = 1 << 20
-	bar := progress.Start(out, fmt.Sprintf("install programs that are ready (%s)", layer.Name))
+	bar := progress.Start(out, fmt.Sprintf("install prebuilt programs (%s)", layer.Name))
 	err := opened.Install(ctx, root, layer, all, installed, func(done, total int64) {
 		bar.Set("MB", int(done/megabyte), int(total/megabyte))
 	})

@@ -46,7 +46,7 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 				"mount -t tmpfs -o size=2g none .cache/bin",
 			"lab", "",
 		},
-		{"it arrives", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
+		{"prebuilt programs", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
 		{"a cluster in Docker", "mount -t tmpfs -o size=2g none .", "cluster", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func main() {
 	airGap := flag.Bool("air-gap", false,
 		"as --warm, where nothing can be downloaded and, in a Debian root, no network is reached")
 	programs := flag.String("programs", "",
-		"an archive of `lab programs save`: try with empty caches what arrives from it by HTTP")
+		"an archive of `lab programs save`: try its prebuilt programs, by HTTP and with empty caches")
 	flag.Parse()
 	if err := run(ctx, fresh.Options{Warm: *warm, AirGap: *airGap, Programs: *programs}); err != nil {
 		fmt.Fprintf(os.Stderr, "fresh: %v\n", err)

@@ -31,7 +31,7 @@ import (
 func programsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "programs", GroupID: groupMaintainers,
-		Short: "Save what a fresh machine would compile into an archive, or verify one", Args: cli.NoArguments,
+		Short: "Save prebuilt programs in an archive, or verify one", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(saveProgramsCommand(), verifyProgramsCommand())

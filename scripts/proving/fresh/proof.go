@@ -83,28 +83,28 @@ var compiled = regexp.MustCompile(
 // installed.
 const withoutPods = "needs Pods, and none can run on this machine"
 
-// withPrograms returns the commands that are tried with programs from an archive.
+// withPrograms returns the commands that are tried with prebuilt programs.
 func withPrograms(url string) []step {
 	return []step{
 		{"make lab-1", "make lab-1 PROGRAMS=" + url, func(r result) error {
-			return errors.Join(r.wantExitCode(2), r.wantGrade("out/01-icecream", false), r.arrives("first"))
+			return errors.Join(r.wantExitCode(2), r.wantGrade("out/01-icecream", false), r.installs("first"))
 		}},
 		{"make solution-2", "make solution-2 PROGRAMS=" + url, func(r result) error {
-			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/02-reconciler", true), r.arrives())
+			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/02-reconciler", true), r.installs())
 		}},
 		{"make solution-8", "make solution-8 PROGRAMS=" + url, func(r result) error {
 			if strings.Contains(r.output, withoutPods) {
-				return errors.Join(r.wantExitCode(2), r.arrives("later"))
+				return errors.Join(r.wantExitCode(2), r.installs("later"))
 			}
-			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/08-lolcow", true), r.arrives("later", "node"))
+			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/08-lolcow", true), r.installs("later", "node"))
 		}},
 	}
 }
 
-// arrives returns an error unless layers were installed from an archive, and nothing was compiled.
-func (r result) arrives(layers ...string) (err error) {
+// installs returns an error unless layers were installed from an archive, and nothing was compiled.
+func (r result) installs(layers ...string) (err error) {
 	for _, layer := range layers {
-		err = errors.Join(err, r.wantOutput("install programs that are ready ("+layer+"): done"))
+		err = errors.Join(err, r.wantOutput("install prebuilt programs ("+layer+"): done"))
 	}
 	for _, line := range compiled.FindAllString(r.output, -1) {
 		err = errors.Join(err, fmt.Errorf("the output has %q, but nothing must be compiled or downloaded", line))
@@ -155,7 +155,7 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 	modules, all := h.gomodcache, steps
 	if options.Programs != "" {
 		if h.warm {
-			return errors.New("programs arrive where the caches are empty: leave out WARM and AIR_GAP")
+			return errors.New("prebuilt programs are installed only where the caches are empty: leave out WARM and AIR_GAP")
 		}
 		ctx, end := context.WithCancel(ctx)
 		defer end()

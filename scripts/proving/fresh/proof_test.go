@@ -206,18 +206,18 @@ func TestSandboxSharesOnlyGo(t *testing.T) {
 
 func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 	t.Parallel()
-	const installed = "install programs that are ready (first): done in 17s\n"
+	const installed = "install prebuilt programs (first): done in 17s\n"
 	for output, fails := range map[string]bool{
 		installed: false,
-		"build what installs programs that are ready: done in 5.8s\n" + installed +
+		"build an installer of prebuilt programs: done in 5.8s\n" + installed +
 			"step build                  37.3 s\n": false,
-		"install programs that are ready (first): failed in 2s\n":                    true,
+		"install prebuilt programs (first): failed in 2s\n":                          true,
 		installed + "build the lab command: done in 2m\n":                            true,
 		installed + "2 of 4: build Kubernetes 1.36.3: done in 2m\n":                  true,
 		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n": true,
 	} {
-		if err := (result{output: output}).arrives("first"); (err != nil) != fails {
-			t.Errorf("arrives() after %q: error = %v", output, err)
+		if err := (result{output: output}).installs("first"); (err != nil) != fails {
+			t.Errorf("installs() after %q: error = %v", output, err)
 		}
 	}
 }

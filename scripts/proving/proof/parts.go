@@ -394,7 +394,7 @@ func others() []Part {
 		},
 		{
 			Name: "programs", Inputs: allFiles, Usual: 15 * time.Minute, Counts: steps, Committed: true,
-			Proves: "with empty caches the first verdicts come from programs that arrive in an archive, " +
+			Proves: "with empty caches the first verdicts come from prebuilt programs, " +
 				"and a sample of them is compiled to the same bytes",
 			Commands: []Command{
 				labCommand("programs", "save", ".cache/programs.tar"),
