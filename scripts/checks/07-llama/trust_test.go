@@ -283,8 +283,9 @@ func (v visit) frontProxyName() string {
 	return names[0]
 }
 
-// grantPatience is how long a right may take to take effect, because authorization uses caches.
-const grantPatience = 12 * time.Second
+// grantPatience is how long a right may take to take effect: a server may reuse an answer about a right for cachedFor.
+// The rest is for a busy machine.
+const grantPatience = cachedFor + 15*time.Second
 
 // grant gives a user verbs on a resource, in a namespace, or in all if it is empty. The right is removed after the
 // check.

@@ -20,10 +20,14 @@ import (
 // a few milliseconds.
 const slowAnswer = 2 * time.Second
 
-// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads had
-// no processor, or its API server did not answer. Points would then measure the machine. It is nil if the operator
-// had its chance.
+// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads or the
+// grader had no processor, or its API server did not answer. Points would then measure the machine. It is nil if the
+// operator had its chance.
 func (o *operator) tooBusy(patience time.Duration) *verdict {
+	if o.machine.wasCut() {
+		return overloaded(fmt.Sprintf("in %s the grader got less than 1/%d of the processor time that it needed",
+			longestWait*patience, longestWait))
+	}
 	if used := o.usage(); starved(used, patience) {
 		return overloaded(fmt.Sprintf("in %s the operator ran for %.1f s, and its threads waited for a processor for %.0f s",
 			patience, used.CPU, used.Waited))

@@ -35,6 +35,16 @@ func TestStarved(t *testing.T) {
 	}
 }
 
+// An operator that has not begun is not blamed if the machine had no processor for the grader.
+func TestStarvedGraderIsMachineError(t *testing.T) {
+	t.Parallel()
+	got := (&operator{machine: &machine{cut: true}}).tooBusy(20 * time.Second)
+	if got == nil || got.outcome != report.Error || !got.machine ||
+		!strings.Contains(got.reason, "in 1m40s the grader got less than 1/5 of the processor time") {
+		t.Errorf("tooBusy() = %v, want a machine error", got)
+	}
+}
+
 // An operator that has not begun is not blamed if its API server does not answer either.
 func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 	t.Parallel()

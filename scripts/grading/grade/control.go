@@ -60,14 +60,16 @@ func (s *subject) serveControl(scripts *scripts, operator *operator) (path strin
 }
 
 // kustomized returns the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't
-// build it: no check depends on the reason.
+// build it, which may be the machine's fault: no check depends on the reason.
 func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]any, error) {
 	if kubectl == "" {
 		return nil, fmt.Errorf("building config/default without kubectl: %w", fs.ErrNotExist)
 	}
 	built, err := s.builder.Kustomize(ctx, kubectl)
-	if problem, is := errors.AsType[*submission.Problem](err); is {
-		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, problem)
+	_, wrong := errors.AsType[*submission.Problem](err)
+	_, fault := errors.AsType[*submission.EnvironmentError](err)
+	if wrong || fault {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	if err != nil {
 		return nil, err

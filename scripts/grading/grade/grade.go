@@ -244,6 +244,7 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 	if err != nil {
 		return err
 	}
+	operator.machine = r.machine
 	defer operator.close()
 	r.report.Notices = append(r.report.Notices, operator.untestedFeatures(r.torture != nil)...)
 	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()

@@ -36,6 +36,7 @@ type operator struct {
 	*subject
 	launcher stage.Operator
 	log      *operatorLog
+	machine  *machine
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
@@ -224,9 +225,10 @@ func (o *operator) restart() error {
 	return o.startLocked()
 }
 
-// firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
+// firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it. A busy
+// machine extends the patience by the processor time that it withholds.
 func (o *operator) firstStart(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoRequest)
+	ctx, cancel := o.machine.withTimeout(ctx, patience, errNoRequest)
 	defer cancel()
 	log, err := o.cluster.OpenAudit(ctx)
 	if err != nil {

@@ -198,8 +198,8 @@ func problem(err error, output, reason, tooLong string) error {
 	}
 	_, ended := errors.AsType[process.ExitError](err)
 	switch {
-	case errors.Is(err, errTooLong):
-		return &Problem{Reason: tooLong}
+	case errors.Is(err, errTooLong): // each limit is many times what a tool takes, so the machine is too slow
+		return &EnvironmentError{Reason: tooLong + ": end other programs, and run it again"}
 	case ended:
 		if p := moduleProblem(output); p != nil {
 			return p

@@ -4,6 +4,8 @@
 package submission
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +143,17 @@ func TestSeveralPrograms(t *testing.T) {
 				t.Errorf("Open() = %+v, error = %v", got, err)
 			}
 		})
+	}
+}
+
+// The time limits are many times what a quiet machine needs, so a slow build says nothing about the submission.
+func TestSlowBuildIsMachineError(t *testing.T) {
+	t.Parallel()
+	b := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errTooLong)
+	defer cancel()
+	if environmentErr, ok := errors.AsType[*EnvironmentError](b.Build(ctx)); !ok ||
+		environmentErr.Reason != "building took longer than 15m0s: end other programs, and run it again" {
+		t.Errorf("Build() error = %v", environmentErr)
 	}
 }
