@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/checks/check"
@@ -127,7 +128,7 @@ func (o *operator) ready(ctx context.Context) (pod *corev1.Pod, err error) {
 			if err != nil || len(pods) == 0 {
 				return "there is none", err
 			}
-			if pod = &pods[0]; deployed.Ready(pod) {
+			if pod = &pods[0]; podutils.IsPodReady(pod) {
 				return "", nil
 			}
 			return deployed.Describe(pod), nil

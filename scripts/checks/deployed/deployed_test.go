@@ -254,12 +254,8 @@ func TestEvidenceLimitsLog(t *testing.T) {
 
 func TestPodState(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	if Ready(pod) || Waiting(pod) != "" {
-		t.Error("a Pod without a status is ready, or waits")
-	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	if !Ready(pod) {
-		t.Error("Ready() of a ready Pod = false")
+	if Waiting(pod) != "" {
+		t.Error("a Pod without a status waits")
 	}
 	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason:  "CrashLoopBackOff",

@@ -46,13 +46,6 @@ func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]cor
 	return pods.Items, nil
 }
 
-// Ready reports whether a Pod is ready.
-func Ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // Waiting returns the reason why the first waiting container of a Pod waits. It is empty if none waits.
 func Waiting(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {

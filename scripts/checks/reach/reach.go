@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/kubectl/pkg/util/podutils"
 )
 
 // Tunnel is a tunnel from an address of this machine to a port of a Pod.
@@ -114,17 +115,7 @@ func Service(ctx context.Context, config *rest.Config, namespace, name string, p
 	return nil, fmt.Errorf("connecting to the Service %s: %w", name, ErrNoPod)
 }
 
-func ready(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return false
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
+func ready(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && podutils.IsPodReady(pod) }
 
 // targetOf returns the port of a Pod to which a Service forwards a port.
 func targetOf(service *corev1.Service, pod *corev1.Pod, port int32) (int32, error) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 )
 
 // PodsOf returns the Pods of a Deployment that are not being deleted, found through its ReplicaSets.
@@ -38,9 +39,7 @@ func (o *Owners) PodsOf(ctx context.Context, d *appsv1.Deployment) (pods []corev
 
 // GetReady writes a Pod's status as a kubelet would: running and ready. It is no error if the Pod is gone.
 func (o *Owners) GetReady(ctx context.Context, pod *corev1.Pod) error {
-	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) {
+	if podutils.IsPodReady(pod) {
 		return nil
 	}
 	patch := fmt.Sprintf(

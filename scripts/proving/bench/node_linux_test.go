@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/docker"
@@ -149,14 +150,7 @@ func (b bed) waitFor(name string, done func(pod *corev1.Pod, deleted bool) bool)
 	}
 }
 
-func ready(pod *corev1.Pod, _ bool) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
+func ready(pod *corev1.Pod, _ bool) bool { return podutils.IsPodReady(pod) }
 
 // BenchmarkPod creates a Pod with an image that is present, waits until it is Ready, deletes it, and waits until it is
 // gone.
