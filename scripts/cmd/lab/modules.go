@@ -23,14 +23,14 @@ func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system stri
 	if lab == nil {
 		return nil
 	}
-	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{
+	return fetchInto(ctx, "lab "+lab.Name, &submission.Builder{
 		Submission: &submission.Submission{Dir: dir}, System: system,
 	})
 }
 
 // fetchInto downloads the modules that a submission needs, unless they are cached. owner names the submission in the
 // output.
-func fetchInto(ctx context.Context, owner string, builder submission.Builder) (err error) {
+func fetchInto(ctx context.Context, owner string, builder *submission.Builder) (err error) {
 	dir := builder.Dir
 	if submission.MissingModules(dir) == 0 {
 		return nil

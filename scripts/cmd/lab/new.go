@@ -45,7 +45,9 @@ func newCommand() *cobra.Command {
 				return err
 			}
 			files, err := project.Create(command.Context(), controllerGen, func(dir string) error {
-				return fetchInto(command.Context(), "the project", submission.Builder{Submission: &submission.Submission{Dir: dir}})
+				return fetchInto(command.Context(), "the project", &submission.Builder{
+					Submission: &submission.Submission{Dir: dir},
+				})
 			})
 			if err != nil {
 				return err

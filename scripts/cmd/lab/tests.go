@@ -105,7 +105,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 		dirs = append(dirs, c.Dir)
 	}
 	for _, dir := range dirs {
-		if err := fetchInto(ctx, relative(dir), submission.Builder{
+		if err := fetchInto(ctx, relative(dir), &submission.Builder{
 			Submission: &submission.Submission{Dir: dir}, Tests: true,
 		}); err != nil {
 			return err

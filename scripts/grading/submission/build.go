@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -91,6 +92,10 @@ type Builder struct {
 	Launch Launch
 
 	generated []*unstructured.Unstructured // the objects that controller-gen generated
+
+	// installed is where Go is installed, once a strict build has checked the submission. checking guards it.
+	checking  sync.Mutex
+	installed *gobuild.Installation
 }
 
 // RequiredWalls returns the walls without which a submission could read the grader's files, reach other services, or
@@ -237,7 +242,7 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
 	}
-	if err := b.prepareTools(); err != nil {
+	if err := b.prepareTools(ctx); err != nil {
 		return "", err
 	}
 	dir, err := b.toolDir()
@@ -262,9 +267,7 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 		Background: !b.Urgent,
 	}
 	if b.Strict && !t.online {
-		if err := b.confine(ctx, &spec, t); err != nil {
-			return "", err
-		}
+		b.confine(&spec, t)
 	}
 	p, err := b.Scope.Start(spec)
 	if err != nil {
@@ -274,13 +277,20 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
 }
 
-// prepareTools creates the folder of the tools. If the build is strict, it also checks that they stay in the
-// submission's folder.
-func (b *Builder) prepareTools() error {
-	if b.Strict {
+// prepareTools creates the folder of the tools. The first time in a strict build, it also checks that they stay in the
+// submission's folder, and asks the go command where it is installed.
+func (b *Builder) prepareTools(ctx context.Context) error {
+	b.checking.Lock()
+	defer b.checking.Unlock()
+	if b.Strict && b.installed == nil {
 		if err := b.checkInside(); err != nil {
 			return err
 		}
+		installed, err := gobuild.Installed(ctx)
+		if err != nil {
+			return environmentError(err)
+		}
+		b.installed = &installed
 	}
 	if err := os.MkdirAll(b.toolFolder(), 0o700); err != nil {
 		return environmentError(fmt.Errorf("creating the folder for compilers: %w", err))
@@ -291,11 +301,8 @@ func (b *Builder) prepareTools() error {
 // confine builds walls around a compiler or controller-gen. They run no code of the submission. But an assembly file
 // that includes another file shows its lines in the compiler's messages, and a module that the submission requires may
 // have such an assembly file. For the same reason they get no variables of the grader's, which are in /proc.
-func (b *Builder) confine(ctx context.Context, spec *process.Spec, t tool) error {
-	installed, err := gobuild.Installed(ctx)
-	if err != nil {
-		return environmentError(err)
-	}
+func (b *Builder) confine(spec *process.Spec, t tool) {
+	installed := b.installed
 	spec.Contained = true
 	spec.Env = slices.DeleteFunc(spec.Env, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -309,7 +316,6 @@ func (b *Builder) confine(ctx context.Context, spec *process.Spec, t tool) error
 	}
 	spec.Walls = b.Walls(withTargets(installed.Root, installed.ModuleCache, b.Dir), nil)
 	spec.Walls.Write = withTargets(append([]string{installed.BuildCache, b.toolFolder()}, t.write...)...)
-	return nil
 }
 
 // toolVariables are the variables that a tool keeps behind walls. The user's GOPROXY and GOAUTH may hold passwords.

@@ -4,7 +4,9 @@
 package submission
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,6 +133,31 @@ func TestStrictBuildHidesVariables(t *testing.T) {
 	variables, err := b.tool(t.Context(), list)
 	if err != nil || strings.Contains(variables, "SMUGGLED") || !strings.Contains(variables, "CGO_ENABLED=0\n") {
 		t.Errorf("behind walls, the variables are %s, error %v", variables, err)
+	}
+}
+
+// Three tools run for each submission. They share the walk through its folder and the question to the go command.
+func TestStrictBuildChecksSubmissionOnce(t *testing.T) {
+	b := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program))
+	strict(t, b)
+	program, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	calls := filepath.Join(bin, "calls")
+	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" >>%q\nexec %q \"$@\"\n", calls, program)
+	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for range 3 {
+		if err := b.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if content, err := os.ReadFile(calls); err != nil || strings.Count(string(content), "\n") != 1 {
+		t.Errorf("go on PATH was called with %q, error %v; want one call", content, err)
 	}
 }
 
