@@ -33,7 +33,7 @@ func restart() types.Feature {
 			v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "pear-3", `{"spec":{"topping":["cream","cherry"]}}`))
 			v.OK(v.T, "starting the operator", v.Operator.Start(v.Ctx))
 			// Other checks report which of the four is deleted.
-			v.RemainCount("pear-2 was deleted and two were made while the operator was stopped; of the four, one goes", 3)
+			v.RemainCount("pear-2 was deleted and two were made while the operator was stopped; of the four, one is deleted", 3)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// Later checks need the operator, whatever the result of this one is.

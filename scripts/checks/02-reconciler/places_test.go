@@ -29,7 +29,7 @@ func threePerFlavour() types.Feature {
 }
 
 func newestDeleted() types.Feature {
-	return features.New("of four the newest goes").
+	return features.New("of four the newest is deleted").
 		Assess("though its name sorts first, and in a crowd", check.Assess(assess(func(v visit) {
 			crowd := v.crowd()
 			// There are three flavours, with others around them: an operator that deletes the last icecream of its list can't
@@ -47,7 +47,7 @@ func newestDeleted() types.Feature {
 			for _, flavour := range flavours {
 				v.Make(flavour+"-a", flavour)
 			}
-			v.RemainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, "+
+			v.RemainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest is deleted, "+
 				"guava-a, mango-a and papaya-a, and all others stay", stay...)
 		}))).Feature()
 }
@@ -118,7 +118,7 @@ func twoFlavours() types.Feature {
 			v.Remain("two of plum, two of fig and one of both stay", five...)
 			v.Make("y-plum", "plum")
 			v.Make("z-fig", "fig")
-			v.Hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
+			v.Hold("c-plum-fig takes a place of plum and one of fig, so one of four of plum is deleted, and one of four of fig",
 				func(existing []string) bool {
 					return len(existing) == 5 && slices.Contains(existing, "c-plum-fig") &&
 						countFlavour(existing, "plum") == story.PerFlavour &&

@@ -45,7 +45,7 @@ func refusals(v visit) {
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		v.RefusedAtFirst(v.Ctx, v.T, refused.kind, refused.class, func() { v.Make(refused.name, "salak") })
-		v.await("of four icecreams of salak "+refused.name+" goes, "+
+		v.await("of four icecreams of salak "+refused.name+" is deleted, "+
 			"also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.shopHas(true, stay...) })
 	}

@@ -47,7 +47,7 @@ func soldOut() types.Feature {
 		Assess("on the three that remain when a fourth went", check.Assess(assess(func(v visit) {
 			v.Make("kiwi-4", "kiwi")
 			// Other checks report which of them is deleted. lime-1 is unrelated to it.
-			v.RemainCount("of four icecreams of kiwi one goes", 4)
+			v.RemainCount("of four icecreams of kiwi one is deleted", 4)
 			for _, i := range v.Shop.All() {
 				if slices.Contains(i.Flavour, "kiwi") {
 					v.soldOut("soldOut is true on the three icecreams of kiwi that remain", true, i.Name)

@@ -120,12 +120,12 @@ func settles() types.Feature {
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
 		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		v.delete(orders[1])
-		v.awaitDeleted("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
+		v.awaitDeleted("when sorrel is deleted, its ingredients are returned, and it is gone", patience, orders[1])
 		v.AtRest(v.ctx, v.t)
 		v.NoErrors(v.ctx, v.t, logged, names...)
 		for _, o := range []order{orders[0], orders[2]} {
 			v.delete(o)
-			v.awaitDeleted("when "+o.name+" is deleted, its ingredients go back, and it is gone", patience, o)
+			v.awaitDeleted("when "+o.name+" is deleted, its ingredients are returned, and it is gone", patience, o)
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)

@@ -56,7 +56,7 @@ func freezerDown() types.Feature {
 			return fmt.Sprintf("it has asked the freezer %d times", len(refused)), triedAgain(refused)
 		})
 		v.disarm()
-		v.awaitDeleted("when the freezer is back, the ingredients of hazelnut go back, and then it is gone",
+		v.awaitDeleted("when the freezer is back, the ingredients of hazelnut are returned, and then it is gone",
 			outagePatience, dying)
 		v.has("when the freezer is back, the ingredients of hibiscus are taken, which was made in the meantime",
 			outagePatience, fresh, "flavour hibiscus", "topping cream")
@@ -94,7 +94,7 @@ func (v visit) waits(failure string, o order, refused faults.Fault) {
 		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !exists || triedAgain(refused)
 	})
 	v.disarm()
-	v.awaitDeleted(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name),
+	v.awaitDeleted("when the freezer is back, the ingredients of "+o.name+" are returned, and then it is gone",
 		outagePatience, o)
 }
 
@@ -238,7 +238,7 @@ func noAnswer() types.Feature {
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.LostAnswer, Class: faults.Write, Service: freezer.Service, At: 1},
 		}}))
-		v.awaitDeleted("when the freezer answers again, the ingredients of kiwi go back, "+
+		v.awaitDeleted("when the freezer answers again, the ingredients of kiwi are returned, "+
 			"each once, also when an answer is lost on the way",
 			outagePatience, o)
 	})
@@ -281,7 +281,7 @@ func killedBetween() types.Feature {
 			faults.Fault{Kind: faults.KillBefore, Class: faults.Write, Service: faults.API, At: 1},
 		)
 		v.delete(o)
-		v.awaitDeleted("the ingredients of lychee go back, each once, although the operator is killed after the first, "+
+		v.awaitDeleted("the ingredients of lychee are returned, each once, although the operator is killed after the first, "+
 			"and again when all are back, before it could write that down; then lychee is gone", scenarioPatience, o)
 	})
 }

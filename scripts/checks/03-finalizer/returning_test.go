@@ -32,13 +32,13 @@ func returned() types.Feature {
 			v.has("the ingredients of date are taken",
 				patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
 			v.change(o, `{"spec":{"topping":["cherry"]}}`)
-			v.has("when date gets the topping cherry instead of cream, nuts and fudge, those go back and cherry is taken",
+			v.has("when date gets the topping cherry instead of cream, nuts and fudge, those are returned and cherry is taken",
 				patience, o, "flavour date", "topping cherry")
 			v.change(o, `{"spec":{"topping":["cherry","cream"]}}`)
 			v.has("when date gets cream again, cream is taken again",
 				patience, o, "flavour date", "topping cherry", "topping cream")
 			v.delete(o)
-			v.awaitDeleted("when date is deleted, what it has out goes back, and date is gone", patience, o)
+			v.awaitDeleted("when date is deleted, what it has out is returned, and date is gone", patience, o)
 		}))).
 		Assess("of one that is deleted, however that is asked for", check.Assess(assess(func(v visit) {
 			forced, foreground := v.createIcecream("elder", []string{"elder"}, "cream"),
@@ -51,10 +51,10 @@ func returned() types.Feature {
 			propagation := metav1.DeletePropagationForeground
 			v.OK(v.t, "deleting fig",
 				v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
-			v.awaitDeleted("when elder is deleted by force, its ingredients go back all the same, and elder is gone",
+			v.awaitDeleted("when elder is deleted by force, its ingredients are returned all the same, and elder is gone",
 				patience, forced)
 			v.until("when fig is deleted in the foreground, "+
-				"its ingredients go back and the finalizer goes", patience, func() (string, bool) {
+				"its ingredients are returned and the finalizer is removed", patience, func() (string, bool) {
 				now, exists := v.find(foreground)
 				out := v.account(foreground).Out()
 				return fmt.Sprintf("fig has %s out of the freezer, and %s", story.List(out), finalizersOf(now.finalizers)),
@@ -137,7 +137,7 @@ func (v visit) removeFinalizer(o order, finalizer string) {
 
 func toppingsFirst() types.Feature {
 	return feature("toppings before flavours", "when an icecream is deleted", func(v visit) {
-		const expected = "when an icecream is deleted, its toppings go back before its flavours"
+		const expected = "when an icecream is deleted, its toppings are returned before its flavours"
 		o := v.createIcecream("grape", []string{"grape", "almond"}, "cream", "wafer", "almond")
 		v.has("the ingredients of grape are taken", patience, o,
 			"flavour grape", "flavour almond", "topping cream", "topping wafer", "topping almond")
@@ -166,7 +166,7 @@ func twoAtOnce() types.Feature {
 				}
 				v.OK(v.t, "deleting two icecreams at once", all.Wait())
 				v.awaitDeleted("when lemon and lime are deleted at the same time"+again+
-					", the ingredients of both go back, and both are gone", patience, orders...)
+					", the ingredients of both are returned, and both are gone", patience, orders...)
 			}
 		}))).
 		Assess("and one whose writes meet conflicts", check.Assess(assess(func(v visit) {
@@ -179,7 +179,7 @@ func twoAtOnce() types.Feature {
 			}
 			v.arm(conflicts...)
 			v.delete(o)
-			v.awaitDeleted("when melon is deleted, its ingredients go back, and it is gone, "+
+			v.awaitDeleted("when melon is deleted, its ingredients are returned, and it is gone, "+
 				"also when four of the operator's writes meet a conflict", patience, o)
 			v.disarm()
 		}))).

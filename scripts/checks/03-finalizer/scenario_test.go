@@ -25,11 +25,11 @@ func refusals(v visit) {
 	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o,
 		"flavour yuzu", "topping cream", "topping nuts")
 	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
-	v.has("when yuzu gets no cream any more, it goes back"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
+	v.has("when yuzu gets no cream any more, it is returned"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
 	v.settled(scenarioPatience, "when yuzu has no cream any more"+also, o, metav1.ConditionTrue)
 	v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
 	v.delete(o)
-	const returned = "when yuzu is deleted, its ingredients go back, toppings first, and it is gone" + also
+	const returned = "when yuzu is deleted, its ingredients are returned, toppings first, and it is gone" + also
 	v.awaitDeleted(returned, scenarioPatience, o)
 	v.toppingsFirst(returned, o)
 	// The rules of lab 02 apply, too.
@@ -46,7 +46,7 @@ func refusals(v visit) {
 		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() {
 			late = v.createIcecream(refused.name, []string{"salak"})
 		})
-		v.awaitDeleted("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
+		v.awaitDeleted("of four icecreams of salak "+refused.name+" is deleted"+also, scenarioPatience, late)
 	}
 }
 
@@ -57,17 +57,17 @@ func scenario(v visit) {
 	long := v.createIcecream("quince", []string{"quince"}, "cream", "nuts")
 	v.has("the ingredients of quince are taken", scenarioPatience, long, "flavour quince", "topping cream", "topping nuts")
 	v.change(long, `{"spec":{"topping":["cherry"]}}`)
-	v.has("when quince gets the topping cherry instead of cream and nuts, those go back and cherry is taken",
+	v.has("when quince gets the topping cherry instead of cream and nuts, those are returned and cherry is taken",
 		scenarioPatience, long, "flavour quince", "topping cherry")
 	short := v.createIcecream("rhubarb", []string{"rhubarb"})
 	v.deleteAtOnce(short)
 	v.delete(long)
-	v.awaitDeleted("when quince and rhubarb are deleted, their ingredients go back, and they are gone",
+	v.awaitDeleted("when quince and rhubarb are deleted, their ingredients are returned, and they are gone",
 		scenarioPatience, long, short)
 	v.Settle(v.ctx, v.t)
 	for _, o := range []order{long, short} {
 		v.nothingOut("nothing is taken for an icecream that is gone", o)
 		v.takenAfter("the finalizer is on an icecream before the freezer is asked for anything", o)
-		v.toppingsFirst("toppings go back before flavours", o)
+		v.toppingsFirst("toppings are returned before flavours", o)
 	}
 }

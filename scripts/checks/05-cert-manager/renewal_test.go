@@ -336,7 +336,7 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 			return "it is there", nil
 		})
 	if err != nil {
-		o.fails(ctx, t, c, "the icecream goes when the operator is back", err.Error())
+		o.fails(ctx, t, c, "the icecream disappears when the operator is back", err.Error())
 	}
 	out, err := books.Out(ctx, owner)
 	c.OK(t, "reading the freezer's books", err)

@@ -84,7 +84,7 @@ func (v visit) startWith(flag string) bool {
 
 func available() types.Feature {
 	return features.New("availability").
-		Assess("goes and comes back", check.Assess(step(func(v visit) {
+		Assess("is lost and restored", check.Assess(step(func(v visit) {
 			name := "llama-checks-pasture"
 			namespaces := v.typed.CoreV1().Namespaces()
 			_, err := namespaces.Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{})
@@ -121,7 +121,7 @@ func available() types.Feature {
 				})
 			v.startByVariable()
 			v.eventually("when the server is back the APIService is Available again", startPatience, v.withTouch(v.condition))
-			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience,
+			v.eventually("when the server is back the namespace is deleted, and its llamas with it", namespacePatience,
 				func() (string, bool) {
 					namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
 					if apierrors.IsNotFound(err) {

@@ -138,7 +138,7 @@ func limits() types.Feature {
 			}
 			if sent := body.sent.Load(); sent >= takenLimit {
 				v.Fail(v.t, "a body of 1 GB is refused with 413 before much of it is read",
-					fmt.Sprintf("the server has taken %d MB of it and goes on", sent>>20))
+					fmt.Sprintf("the server has taken %d MB of it and continues", sent>>20))
 			}
 			if err == nil {
 				v.Fail(v.t, "a body of 1 GB is refused with 413",

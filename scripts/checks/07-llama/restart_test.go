@@ -61,7 +61,7 @@ func restart() types.Feature {
 					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
 			}
 			if after := v.create(ns, newLlama("r-new", 100, 1.5)); !newerVersion(versionOf(after), last) {
-				v.Fail(v.t, "the resourceVersion goes on after a restart: that of a new write is later than all before",
+				v.Fail(v.t, "the resourceVersion continues after a restart: that of a new write is later than all before",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), last))
 			}
 			if next := textOf(page.object(), "metadata", "continue"); next != "" {

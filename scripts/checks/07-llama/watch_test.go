@@ -270,7 +270,7 @@ func watched() types.Feature {
 			v.requireStarted(w)
 			v.create(otherNS, labelled("w-second", "set", "w"))
 			want := []string{"ADDED w-first", "ADDED w-second"}
-			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
+			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and continues", want)
 			zero := v.follow(llamas(""), "&resourceVersion=0&labelSelector=set%3Dw")
 			defer zero.cancel()
 			v.requireStarted(zero)
@@ -389,7 +389,7 @@ func (v visit) rising(from string, events []event) {
 	for _, e := range events {
 		if !newerVersion(versionOf(e.Object), last) {
 			v.Fail(v.t, "each event's resourceVersion is later than that of the event before, also that of DELETED: "+
-				"a watch goes on from it",
+				"a watch continues from it",
 				fmt.Sprintf("%s has %q after %q", e, versionOf(e.Object), last))
 		}
 		last = versionOf(e.Object)

@@ -349,7 +349,7 @@ const gonePatience = 10 * time.Second
 func (v visit) remove(a *app) {
 	v.t.Helper()
 	v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
-	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, goes", gonePatience, v.town.Changed,
+	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, disappears", gonePatience, v.town.Changed,
 		func() (string, bool) {
 			_, exists := v.town.Get(a.NamespacedName)
 			return "it is still there", !exists

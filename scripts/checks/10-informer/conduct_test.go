@@ -166,7 +166,7 @@ func cachesFirst() types.Feature {
 
 func whileDown() types.Feature {
 	return features.New("what is deleted while the controller is down").
-		Assess("goes when it starts", check.Assess(assess(func(v *visit) {
+		Assess("is removed when it starts", check.Assess(assess(func(v *visit) {
 			ada, grace := v.add("ada"), v.add("grace")
 			v.holds("two AuthorizedKeys were created")
 			v.restart(never, func() {

@@ -162,9 +162,9 @@ func editorRole() types.Feature {
 				admission.Accepted, patching(ada, `{"metadata":{"labels":{"shift":"night"}}}`))
 			v.ask(editor, "the status that an editor writes",
 				admission.Refused, patching(ada, `{"status":{"conditions":[]}}`, "status"))
-			v.ask(stranger, "a key of somebody without the role",
+			v.ask(stranger, "a key of a user without the role",
 				admission.Refused, creating(v.drawName("mallory"), v.drawKey()))
-			v.ask(stranger, "a deletion by somebody without the role", admission.Refused, deleting(ada))
+			v.ask(stranger, "a deletion by a user without the role", admission.Refused, deleting(ada))
 		}))).Feature()
 }
 

@@ -119,7 +119,7 @@ func (v visit) createAndDelete(name, when string) order {
 	one := v.hasOne(launched, longPatience, o, 1)
 	v.records(launched+", and its Workspace has the instance's ID and no nonce", longPatience, o, one)
 	v.delete(o)
-	gone := "when the object is deleted, its instance ends, and it goes, when the operator is " + when
+	gone := "when the object is deleted, its instance ends, and it disappears, when the operator is " + when
 	v.disappears(gone, longPatience, o)
 	v.atMost(launched, o, 1)
 	return o
@@ -136,7 +136,7 @@ func scenario(v visit) {
 	v.delete(short)
 	v.delete(long)
 	for _, o := range []order{long, short} {
-		v.disappears(fmt.Sprintf("when %s is deleted, its instance ends, and it goes", o.name), longPatience, o)
+		v.disappears(fmt.Sprintf("when %s is deleted, its instance ends, and it disappears", o.name), longPatience, o)
 	}
 	v.Settle(v.ctx, v.t)
 	for _, o := range []order{long, short} {

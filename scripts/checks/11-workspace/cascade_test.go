@@ -109,7 +109,7 @@ func foreground() e2etypes.Feature {
 		v.awaitDeletion(down)
 		v.disarm()
 		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, " +
-			"its instance ends before it goes, although the garbage collector deletes its Workspace first"
+			"its instance ends before it disappears, although the garbage collector deletes its Workspace first"
 		v.disappearsWhile(outage, longPatience, down, func() { v.collect(down) })
 
 		v.kill()
@@ -125,7 +125,7 @@ func foreground() e2etypes.Feature {
 		}
 		v.change(paused, `{"spec":{"paused":false}}`)
 		const unpaused = "when wattle, which was deleted with --cascade=foreground, is not paused any more, " +
-			"its instance ends before it goes"
+			"its instance ends before it disappears"
 		v.disappearsWhile(unpaused, longPatience, paused, func() { v.collect(paused) })
 		v.delete(other)
 		v.disappears("wenge disappears when it is deleted", longPatience, other)
@@ -138,7 +138,7 @@ func foreground() e2etypes.Feature {
 		v.disarm()
 		v.start()
 		const unknown = "when wisteria is deleted with --cascade=foreground while the answer to its launch is on the way, " +
-			"and the operator is killed, the instance that was launched ends before wisteria goes, " +
+			"and the operator is killed, the instance that was launched ends before wisteria disappears, " +
 			"although the cloud does not show it yet"
 		v.disappearsWhile(unknown, longPatience, lost, func() { v.collect(lost) })
 		for _, o := range []order{down, paused, lost} {
@@ -160,7 +160,7 @@ func orphan() e2etypes.Feature {
 		v.cascade(o, metav1.DeletePropagationOrphan)
 		v.orphanChildren(o)
 		v.start()
-		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it goes, " +
+		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it disappears, " +
 			"although its Workspace has no owner any more"
 		v.disappears(expected, longPatience, o)
 		second := v.createWanted("yellowwood")

@@ -20,7 +20,7 @@ import (
 func (v visit) namesForeign() {
 	v.t.Helper()
 	v.bootsAtOnce()
-	untagged, tagged, own := v.decoy(nil), v.decoy(map[string]string{ownerTag: "somebody-else"}), v.decoy(nil)
+	untagged, tagged, own := v.decoy(nil), v.decoy(map[string]string{ownerTag: "another-owner"}), v.decoy(nil)
 	imports := v.create("snowbell", map[string]any{"instanceID": v.instances(own)[0].ID})
 	imports.image = own.image
 	v.ready("snowbell imports its instance", longPatience, imports, metav1.ConditionTrue)
@@ -112,7 +112,7 @@ func (v visit) untouched(other order) {
 	if now.State == cloud.Terminated {
 		v.fail(expected, fmt.Sprintf("%s, an instance of another owner that a Workspace named, was ended", now.ID))
 	}
-	if is := now.Tags[ownerTag]; is != "" && is != "somebody-else" {
+	if is := now.Tags[ownerTag]; is != "" && is != "another-owner" {
 		v.fail(expected, fmt.Sprintf("%s, an instance of another owner that a Workspace named, was given the tag %s = %s",
 			now.ID, ownerTag, is))
 	}

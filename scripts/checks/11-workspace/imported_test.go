@@ -31,7 +31,7 @@ func imported() e2etypes.Feature {
 			v.fail(expected, fmt.Sprintf("there are %d instances with the tag of spruce", len(everything)))
 		}
 
-		foreign := v.decoy(map[string]string{ownerTag: "somebody-else"})
+		foreign := v.decoy(map[string]string{ownerTag: "another-owner"})
 		for name, id := range map[string]string{
 			"sumac":     v.instances(foreign)[0].ID,
 			"sycamore":  one.ID,

@@ -251,13 +251,13 @@ const (
 )
 
 func ended() e2etypes.Feature {
-	return feature("a CloudInstance is deleted", "and its instance ends before it goes", func(v visit) {
+	return feature("a CloudInstance is deleted", "and its instance ends before it disappears", func(v visit) {
 		v.bootsAtOnce()
 		o := v.runs("ginkgo")
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service, At: 1})
 		v.delete(o)
 		const expected = "when ginkgo is deleted, its instance is terminated, " +
-			"also if the cloud answers 503 at first; then ginkgo goes"
+			"also if the cloud answers 503 at first; then ginkgo disappears"
 		v.disappears(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	})
@@ -268,7 +268,7 @@ func namesake() e2etypes.Feature {
 		v.bootsAtOnce()
 		first := v.runs("holly")
 		v.delete(first)
-		v.disappears("when holly is deleted, its instance ends, and it goes", patience, first)
+		v.disappears("when holly is deleted, its instance ends, and it disappears", patience, first)
 		second := v.createWanted("holly")
 		// An operator that leaves the Workspace to the garbage collector has to wait for it.
 		v.until("another CloudInstance holly gets an instance of its own", longPatience, func() (string, bool) {

@@ -416,7 +416,7 @@ func (v visit) bootsAtOnce() {
 // decoy is an instance of another owner.
 func (v visit) decoy(tags map[string]string) order {
 	v.t.Helper()
-	o := order{name: "somebody else", image: fmt.Sprintf("decoy-%d", time.Now().UnixNano())}
+	o := order{name: "another owner", image: fmt.Sprintf("decoy-%d", time.Now().UnixNano())}
 	_, err := v.cloud.Launch(v.ctx, cloud.Launch{Type: "large", Image: o.image, Tags: tags})
 	v.OK(v.t, "launching an instance", err)
 	return o

@@ -97,13 +97,13 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 			return
 		case time.Now().Before(giveUp):
 		case len(requests) > 0:
-			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s",
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it keeps sending requests: %d within %s",
 				len(requests), window), lastLines(requests)...)
 		case !silent:
 			log, err := c.Faults.Log(ctx)
 			c.OK(t, "reading the log of requests", err)
 			log = slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Number == 0 || e.Time.Before(began) })
-			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(log), window),
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it keeps sending requests: %d within %s", len(log), window),
 				lastLines(log)...)
 		default:
 			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it is busy without sending a request: "+

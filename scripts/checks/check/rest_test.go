@@ -67,11 +67,11 @@ func TestAtRest(t *testing.T) {
 		{"watches continue", func(g *grader) { g.auditEvery(50*time.Millisecond, operator, "watch") }, ""},
 		{
 			"sends five requests a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") },
-			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
+			`^nothing changes, and it keeps sending requests: \d+ within 600ms$`,
 		},
 		{
 			"sends two requests a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") },
-			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
+			`^nothing changes, and it keeps sending requests: \d+ within 600ms$`,
 		},
 		{"sends a request now and then", func(g *grader) { g.auditEvery(3*time.Second, operator, "list") }, ""},
 		{

@@ -87,7 +87,7 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 		}
 		return fmt.Sprintf("and the operator has been silent for %s", silent.Round(time.Second/10))
 	case now.Sub(w.began) >= limit:
-		return fmt.Sprintf("after %s, while the operator goes on sending requests", limit)
+		return fmt.Sprintf("after %s, while the operator keeps sending requests", limit)
 	}
 	return ""
 }

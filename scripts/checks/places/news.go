@@ -158,7 +158,7 @@ func changedAfterRead(v *Visit) {
 		began := v.Audit.Now()
 		fourth := fmt.Sprintf("sloe-%d-4", attempt)
 		v.Make(fourth, "sloe")
-		v.Eventually(v.Ctx, v.T, "of four icecreams of sloe the newest goes", v.Shop.Changed, func() (string, bool) {
+		v.Eventually(v.Ctx, v.T, "of four icecreams of sloe the newest is deleted", v.Shop.Changed, func() (string, bool) {
 			_, exists := v.Shop.Get(fourth)
 			return fourth + " is there", !v.Shop.Behind() && !exists || len(v.reads(began, append(stay, fourth)...)) > 0
 		})

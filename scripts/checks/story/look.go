@@ -59,7 +59,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, exists bool,
 	case gone:
 		expected := o.Name + " is gone"
 		if o.why != "" {
-			expected = fmt.Sprintf("%s has no place and goes: %s", o.Name, o.why)
+			expected = fmt.Sprintf("%s has no place and is deleted: %s", o.Name, o.why)
 		}
 		if exists {
 			return complain(false, expected, o.Name+" is there"+deleting(object))
@@ -160,7 +160,7 @@ func (o *order) audit(a Account) mismatch {
 		return complain(true, fmt.Sprintf("%s, for %s", wrong, o.Name))
 	}
 	if flavour, topping := a.FlavourFirst(); o.state != living && flavour != "" {
-		expected = fmt.Sprintf("when %s goes, toppings are returned before flavours", o.Name)
+		expected = fmt.Sprintf("when %s is deleted, toppings are returned before flavours", o.Name)
 		return complain(true, fmt.Sprintf("%s was returned before %s", flavour, topping))
 	}
 	if out := a.Out(); !slices.Equal(out, slices.Sorted(slices.Values(o.out))) {

@@ -26,8 +26,8 @@ func TestAssign(t *testing.T) {
 	}{
 		{name: "nobody"},
 		{name: "three stay", icecreams: "a:v b:v c:v", holders: "a b c", soldOut: "v"},
-		{name: "of four the newest goes", icecreams: "d:v c:v b:v a:v", holders: "b c d", soldOut: "v"},
-		{name: "of one second the last by name goes", icecreams: "d:v-c:v-b:v-a:v", holders: "a b c", soldOut: "v"},
+		{name: "of four the newest is deleted", icecreams: "d:v c:v b:v a:v", holders: "b c d", soldOut: "v"},
+		{name: "of one second the last by name is deleted", icecreams: "d:v-c:v-b:v-a:v", holders: "a b c", soldOut: "v"},
 		{name: "whole names are compared", icecreams: "a:v b:v c:v d:V e:vv", holders: "a b c d e", soldOut: "v"},
 		{name: "several flavours need a place in each", icecreams: "a:v b:v c:v d:m,v", holders: "a b c", soldOut: "v"},
 		{

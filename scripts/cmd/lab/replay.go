@@ -29,7 +29,7 @@ func replayCommand() *cobra.Command {
 			}
 			return nil
 		},
-		Long: "replay goes through a check of a graded run: the operator's requests, the faults that hit them, " +
+		Long: "replay steps through a check of a graded run: the operator's requests, the faults that hit them, " +
 			"and when it was killed and\n" +
 			"started. Before each step it asks what the operator does next. By default it replays the check to fix first. " +
 			"Where the input\n" +

@@ -22,7 +22,7 @@
   const chart = byID("chart");
   const state = { check: null, moment: null, from: 0, to: 0, width: 0 };
 
-  // From the first thing that happened to the last. What began before and goes on, as a watch, ends nowhere later.
+  // From the first event to the last. A watch that continues does not extend it.
   const whole = { from: Infinity, to: 0 };
   for (const one of [...ran, ...timeline]) {
     whole.from = Math.min(whole.from, one.at);
