@@ -36,7 +36,7 @@ type acmeFlags struct {
 }
 
 func (f *acmeFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.flags.placement.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
+	command.Flags().StringVar(&f.flags.placement.Cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster of this kubeconfig's current context instead")
 	command.Flags().StringVar(&f.server, "server", "",
 		"the directory URL of a public ACME server; default: the cluster's Pebble")

@@ -125,15 +125,15 @@ func (c *choice) command(name string) string {
 		text += " --main " + c.Main
 	}
 	switch {
-	case c.placement.pod:
+	case c.placement.Pod:
 		text += " --pod"
-	case c.placement.process:
+	case c.placement.Process:
 		text += " --process"
 	}
-	if !c.placement.embedded() {
-		text += " --cluster " + c.placement.cluster
-		if c.placement.address != "" {
-			text += " --address " + c.placement.address
+	if !c.placement.Embedded() {
+		text += " --cluster " + c.placement.Cluster
+		if c.placement.Address != "" {
+			text += " --address " + c.placement.Address
 		}
 	}
 	return text
@@ -175,7 +175,7 @@ func (c *choice) screen(file string) terminal.Options {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
 		}
 	}
-	if !c.placement.embedded() && options.Commands.Grade != "" {
+	if !c.placement.Embedded() && options.Commands.Grade != "" {
 		options.Commands.Grade = c.command("grade")
 	}
 	options.Commands.Replay = c.command("grade")
@@ -184,7 +184,7 @@ func (c *choice) screen(file string) terminal.Options {
 	}
 	switch {
 	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
-	case c.foreign || !c.placement.embedded():
+	case c.foreign || !c.placement.Embedded():
 		options.Commands.Torture = c.command("torture")
 	default:
 		options.Commands.Torture = fmt.Sprintf("make torture-%d", n)

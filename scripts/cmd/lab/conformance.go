@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/scripts/authoring/conformance"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/placement"
 	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/stage/kind"
 )
@@ -73,7 +74,7 @@ type conformanceRun struct {
 }
 
 func (c *conformanceRun) run(ctx context.Context) error {
-	on, _, err := c.parse()
+	on, _, err := c.Parse()
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (c *conformanceRun) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	if on == onEmbedded {
+	if on == placement.Embedded {
 		chosen, _ = known.Possible(chosen)
 	}
 	kubeconfig, end, err := c.access(ctx)
@@ -175,13 +176,13 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 	if err := playground.WriteKubectl(c.Checkout); err != nil {
 		return "", nil, err
 	}
-	if !c.embedded() {
-		target, on, err := c.existingCluster(ctx, c.Checkout)
+	if !c.Embedded() {
+		target, on, err := c.ExistingCluster(ctx, c.Checkout)
 		if err != nil {
 			return "", nil, err
 		}
-		if on == onKind {
-			if err := c.loadTestImages(ctx, nodesOf(c.Checkout, target)); err != nil {
+		if on == placement.Kind {
+			if err := c.loadTestImages(ctx, placement.NodesOf(c.Checkout, target)); err != nil {
 				return "", nil, err
 			}
 		}

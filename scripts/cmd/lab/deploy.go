@@ -12,6 +12,7 @@ import (
 	"lva.io/operators/clusters/images/named"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/placement"
 	"lva.io/operators/scripts/grading/playground"
 )
 
@@ -26,7 +27,7 @@ type deployFlags struct {
 
 func (f *deployFlags) register(command *cobra.Command) {
 	f.registerDir(command)
-	command.Flags().StringVar(&f.placement.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
+	command.Flags().StringVar(&f.placement.Cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 }
 
 func (f *deployFlags) registerDir(command *cobra.Command) {
@@ -41,16 +42,16 @@ func (f *deployFlags) operator(repo *checkout.Checkout) *playground.Operator {
 
 // target returns the selected cluster.
 func (f *deployFlags) target(repo *checkout.Checkout) (playground.Target, error) {
-	if f.placement.cluster == onPlayground {
+	if f.placement.Cluster == onPlayground {
 		return playground.Target{}, nil
 	}
-	on, name, err := f.placement.parse()
-	if err != nil || on != onKind {
+	on, name, err := f.placement.Parse()
+	if err != nil || on != placement.Kind {
 		return playground.Target{}, fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, "+
-			"since only there an image can be loaded into the nodes without a registry", f.placement.cluster)
+			"since only there an image can be loaded into the nodes without a registry", f.placement.Cluster)
 	}
 	return playground.Target{Kind: name, Find: func(ctx context.Context) (string, error) {
-		target, _, err := f.placement.existingCluster(ctx, repo)
+		target, _, err := f.placement.ExistingCluster(ctx, repo)
 		return target.File, err
 	}}, nil
 }

@@ -76,7 +76,7 @@ func gradeCommand() *cobra.Command {
 					return errors.New("--step and --without-node exclude each other: leave one of them out")
 				case settings.gradescope != "":
 					return errors.New("--without-node gives no grade, and --gradescope writes one: leave one of them out")
-				case !placement.embedded():
+				case !placement.Embedded():
 					return errors.New("--without-node is about this machine, and --cluster names another cluster: " +
 						"leave one of them out")
 				}
@@ -85,7 +85,7 @@ func gradeCommand() *cobra.Command {
 				}
 			}
 			chosen.placement = placement
-			if settings.start, settings.on, err = placement.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
+			if settings.start, settings.on, err = placement.Start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
 			}
 			if !command.Flags().Changed("seed") { // a repeated run has the order of the first one
@@ -248,7 +248,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, Main: c.Main,
 		OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
-		Kubectl: c.ControlPlane.Path, System: c.placement.system(c.Lab),
+		Kubectl: c.ControlPlane.Path, System: c.placement.System(c.Lab),
 		// Modules of the checkout's labs and solutions are downloaded automatically. Modules of other submissions are not.
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}
@@ -257,7 +257,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 			return options, err
 		}
 	}
-	if err = c.Prepare(ctx, c.placement.withNode(c.Lab), c.Lab); err != nil {
+	if err = c.Prepare(ctx, c.placement.WithNode(c.Lab), c.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
@@ -283,7 +283,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, placement clusterFlags) er
 	if err != nil {
 		return err
 	}
-	if err := repo.Prepare(ctx, slices.ContainsFunc(all, placement.withNode), all...); err != nil {
+	if err := repo.Prepare(ctx, slices.ContainsFunc(all, placement.WithNode), all...); err != nil {
 		return err
 	}
 	var reports []*report.Report
@@ -294,7 +294,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, placement clusterFlags) er
 			return err
 		}
 		chosen.placement = placement
-		start, on, err := placement.start(ctx, repo, lab)
+		start, on, err := placement.Start(ctx, repo, lab)
 		if err != nil {
 			return err
 		}

@@ -196,11 +196,11 @@ func runCommand() *cobra.Command {
 				lab, dir = chosen.Lab, chosen.Dir
 			}
 			operator := operatorIn(repo, lab, dir, main)
-			if placement.embedded() {
+			if placement.Embedded() {
 				return operator.Run(command.Context())
 			}
 			return operator.RunShared(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
-				target, _, err := placement.existingCluster(ctx, repo)
+				target, _, err := placement.ExistingCluster(ctx, repo)
 				return target, err
 			})
 		},

@@ -80,7 +80,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, scenes, fe
 	if err != nil {
 		return err
 	}
-	if options.Start, options.On, err = c.placement.start(ctx, c.Checkout, c.Lab); err != nil {
+	if options.Start, options.On, err = c.placement.Start(ctx, c.Checkout, c.Lab); err != nil {
 		return err
 	}
 	options.Seed, options.Scenes = seed, scenes

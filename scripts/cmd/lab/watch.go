@@ -59,7 +59,7 @@ func watch(ctx context.Context, s watchTarget) error {
 	start := func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, c.ControlPlane) }
 	on := own.Start
 	switch {
-	case c.placement.onNode(c.Lab):
+	case c.placement.OnNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
 			return node.Starter(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
@@ -67,7 +67,7 @@ func watch(ctx context.Context, s watchTarget) error {
 			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) },
 				images.StoreOf(c.Root), c.ControlPlane.Path)
 		}
-	case c.placement.withNode(c.Lab):
+	case c.placement.WithNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
 			return node.StarterForProcesses(c.Checkout, c.Lab)(ctx, func(string) {})
 		}

@@ -234,10 +234,11 @@ func conformanceTests(repo *checkout.Checkout) ([]Part, error) {
 		}
 	}
 	in := Inputs{
-		Packages: []string{"scripts/authoring/conformance", "clusters/embedded", "clusters/controlplane"},
+		Packages: []string{
+			"scripts/authoring/conformance", "scripts/grading/placement", "clusters/embedded", "clusters/controlplane",
+		},
 		Files: []string{
-			"scripts/cmd/lab/conformance.go", "scripts/cmd/lab/cluster.go", "scripts/grading/playground/kubectl.go",
-			"clusters/node", "clusters/images",
+			"scripts/cmd/lab/conformance.go", "scripts/grading/playground/kubectl.go", "clusters/node", "clusters/images",
 		},
 	}
 	part := func(name string, groups ...string) Part {
