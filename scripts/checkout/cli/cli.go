@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package cli runs the commands of this repository: it handles signals, prints errors, chooses the exit code, and
-// checks arguments and flags.
+// Package cli runs the commands of this repository: it handles signals, prints errors, chooses the exit code, checks
+// arguments and flags, and prints paths as a user would type them.
 package cli
 
 import (

@@ -10,9 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/checkout"
@@ -103,21 +101,21 @@ func (c *choice) last(file ...string) (*report.Report, error) {
 	}
 	if err := report.Writable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`",
-			relative(path), err, c.command("grade"))
+			cli.Relative(path), err, c.command("grade"))
 	}
 	if !last.Of(c.Dir) {
 		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",
-			relative(path), report.Safe(last.Submission.Dir), c.command("grade"), relative(c.Dir))
+			cli.Relative(path), report.Safe(last.Submission.Dir), c.command("grade"), cli.Relative(c.Dir))
 	}
 	return last, nil
 }
 
 // command returns a command line for the same choice.
 func (c *choice) command(name string) string {
-	text := fmt.Sprintf("%s %s %d", relative(os.Args[0]), name, c.Lab.Number)
+	text := fmt.Sprintf("%s %s %d", cli.Relative(os.Args[0]), name, c.Lab.Number)
 	switch {
 	case c.foreign:
-		text += " --dir " + relative(c.Dir)
+		text += " --dir " + cli.Relative(c.Dir)
 	case c.solution:
 		text += " --solution"
 	}
@@ -155,12 +153,12 @@ func (c *choice) read(command string) func(string) string {
 // screen returns the commands that the user can type next, in the form that the user typed.
 func (c *choice) screen(file string) terminal.Options {
 	options := terminal.Options{
-		File: relative(file), Dir: relative(c.Dir), Page: relative(filepath.Join(c.Out, report.HTMLFile)),
+		File: cli.Relative(file), Dir: cli.Relative(c.Dir), Page: cli.Relative(filepath.Join(c.Out, report.HTMLFile)),
 	}
 	n := c.Lab.Number
 	switch {
 	case c.foreign:
-		program, dir := relative(os.Args[0]), relative(c.Dir)
+		program, dir := cli.Relative(os.Args[0]), cli.Relative(c.Dir)
 		options.Commands = terminal.Commands{
 			Hint: fmt.Sprintf("%s hint %d --dir %s", program, n, dir), Read: c.read(program + " read "),
 			Grade: fmt.Sprintf("%s grade %d --dir %s", program, n, dir),
@@ -180,7 +178,7 @@ func (c *choice) screen(file string) terminal.Options {
 	}
 	options.Commands.Replay = c.command("grade")
 	if c.Lab.Operator {
-		options.OperatorLog = relative(filepath.Join(c.Out, operatorLogFile))
+		options.OperatorLog = cli.Relative(filepath.Join(c.Out, operatorLogFile))
 	}
 	switch {
 	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
@@ -190,22 +188,6 @@ func (c *choice) screen(file string) terminal.Options {
 		options.Commands.Torture = fmt.Sprintf("make torture-%d", n)
 	}
 	return options
-}
-
-// relative returns a path as a user would type it: relative if it is below the working folder, and quoted if it has
-// special characters of a shell.
-func relative(path string) string {
-	if folder, err := os.Getwd(); err == nil {
-		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
-			path = short
-		}
-	}
-	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		// A folder's name may contain control sequences of a terminal. (bash(1), "words of the form $'string'")
-		escaped := strconv.Quote(path)
-		return "$'" + strings.ReplaceAll(escaped[1:len(escaped)-1], "'", `\'`) + "'"
-	}
-	return shellescape.Quote(path)
 }
 
 // exactlyOneLab is the argument check of commands that are about one lab.

@@ -161,7 +161,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	})
 	if ctx.Err() != nil {
 		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n",
-			course.Decided(class.Results), len(jobs), relative(r.out))
+			course.Decided(class.Results), len(jobs), cli.Relative(r.out))
 		return cli.ErrReported
 	}
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *classRun) check(source string) (err error) {
 	}
 	if isInside(r.source, r.out) {
 		return fmt.Errorf("the results would be among the submissions, in %s: choose another folder with --out",
-			relative(r.out))
+			cli.Relative(r.out))
 	}
 	return nil
 }
@@ -408,7 +408,7 @@ func (r *classRun) printSummary(class *course.Class) error {
 		{"Reports", course.StudentsDir},
 		{"Archives for students", course.FeedbackDir},
 	} {
-		fmt.Printf("%-22s %s\n", line.what+":", relative(filepath.Join(r.out, line.name)))
+		fmt.Printf("%-22s %s\n", line.what+":", cli.Relative(filepath.Join(r.out, line.name)))
 	}
 	if without > 0 {
 		fmt.Printf("%s no grade because of the machine. Run the same command again to retry them.\n",

@@ -216,7 +216,7 @@ func (c *choice) uncontained(kept string) string {
 func begin(c *choice) error {
 	// A submission may have brought these files, or folders with their names.
 	if err := report.Remove(c.Out, slices.Concat(formats.Files, []string{operatorLogFile})...); err != nil {
-		return fmt.Errorf("%w: make the folder %s yours", err, relative(c.Out))
+		return fmt.Errorf("%w: make the folder %s yours", err, cli.Relative(c.Out))
 	}
 	if err := report.Writable(c.Out); err != nil {
 		return err

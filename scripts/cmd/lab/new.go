@@ -45,15 +45,16 @@ func newCommand() *cobra.Command {
 				return err
 			}
 			files, err := project.Create(command.Context(), controllerGen, func(dir string) error {
-				return fetchInto(command.Context(), "the project", &submission.Builder{
+				return submission.FetchMissing(command.Context(), "the project", &submission.Builder{
 					Submission: &submission.Submission{Dir: dir},
 				})
 			})
 			if err != nil {
 				return err
 			}
+			folder := cli.Relative(project.Dir)
 			fmt.Printf("%s has %d files: an operator for the kind %s of %s/%s. Next:\n  cd %s\n  make help\n  make test\n",
-				relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, relative(project.Dir))
+				folder, len(files), project.Kind, project.APIGroup, project.Version, folder)
 			if inside, err := filepath.Rel(repo.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
 				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n",
 					shellescape.Quote(playground.BinDir(repo)))

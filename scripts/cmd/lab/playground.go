@@ -24,6 +24,7 @@ import (
 	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/report/terminal"
 	"lva.io/operators/scripts/grading/stage/shared"
+	"lva.io/operators/scripts/grading/submission"
 )
 
 func upCommand() *cobra.Command {
@@ -221,6 +222,19 @@ func operatorIn(repo *checkout.Checkout, lab *manifest.Lab, dir, main string) *p
 		Fetch: func(ctx context.Context, dir, system string) error { return fetchModules(ctx, repo, dir, system) },
 		Out:   os.Stdout, Err: os.Stderr,
 	}
+}
+
+// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are cached. For other
+// folders it does nothing, because nothing is downloaded for them without a request. system has the meaning of
+// submission.Builder.
+func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system string) error {
+	lab := repo.LabOf(dir)
+	if lab == nil {
+		return nil
+	}
+	return submission.FetchMissing(ctx, "lab "+lab.Name, submission.Builder{
+		Submission: &submission.Submission{Dir: dir}, System: system,
+	})
 }
 
 func kubectlCommand() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/checkout/cli"
 )
 
 func resetCommand() *cobra.Command {
@@ -33,12 +34,12 @@ func resetCommand() *cobra.Command {
 			if err := forget(chosen.Out); err != nil {
 				return err
 			}
-			folder := relative(chosen.Dir)
+			folder := cli.Relative(chosen.Dir)
 			if kept == "" {
 				fmt.Printf("%s is still the skeleton: there is nothing to reset.\n", folder)
 				return nil
 			}
-			kept = relative(kept)
+			kept = cli.Relative(kept)
 			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
 				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
 				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, kept, folder)

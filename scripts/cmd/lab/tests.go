@@ -87,7 +87,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 	if err != nil {
 		return err
 	}
-	terminal.RenderTests(os.Stdout, all, relative(filepath.Join(c.Out, report.TestsHTMLFile)))
+	terminal.RenderTests(os.Stdout, all, cli.Relative(filepath.Join(c.Out, report.TestsHTMLFile)))
 	if !all.FullMarks() {
 		return cli.ErrReported
 	}
@@ -105,7 +105,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 		dirs = append(dirs, c.Dir)
 	}
 	for _, dir := range dirs {
-		if err := fetchInto(ctx, relative(dir), &submission.Builder{
+		if err := submission.FetchMissing(ctx, cli.Relative(dir), &submission.Builder{
 			Submission: &submission.Submission{Dir: dir}, Tests: true,
 		}); err != nil {
 			return err

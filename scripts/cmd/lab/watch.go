@@ -104,7 +104,7 @@ func watch(ctx context.Context, s watchTarget) error {
 			fmt.Printf("\nPart %s has full marks: continuing.\n", c.Lab.Part)
 			continue
 		}
-		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", relative(c.Dir))
+		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", cli.Relative(c.Dir))
 		select {
 		case save := <-saves:
 			if save.Err != nil {
