@@ -18,7 +18,6 @@ import (
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/proving/gate"
 	"lva.io/operators/scripts/proving/proof"
 )
@@ -73,29 +72,13 @@ func certifyCommand() *cobra.Command {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
-			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-			if err := repo.Prepare(cmd.Context(), withNode, labs...); err != nil {
-				return err
-			}
 			harness, err := proof.Harness(cmd.Context(), repo)
 			if err != nil {
 				return err
 			}
-			var all []certify.Options
-			for _, lab := range labs {
-				if options.Harness, err = harness(lab); err != nil {
-					return err
-				}
-				tools, err := tools(cmd.Context(), &choice{Checkout: repo, Lab: lab})
-				if err != nil {
-					return err
-				}
-				if err := fetchModules(cmd.Context(), repo, repo.SolutionDir(lab), ""); err != nil {
-					return err
-				}
-				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
-				options.WithNode = node.Starter(repo, lab)
-				all = append(all, options)
+			all, err := certify.Prepare(cmd.Context(), options, harness, labs...)
+			if err != nil {
+				return err
 			}
 			if !repeating {
 				return certify.Labs(cmd.Context(), all, drawn)

@@ -36,7 +36,6 @@ import (
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
-	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/proving/proof"
 )
 
@@ -244,34 +243,12 @@ func (r *classRun) read(ctx context.Context) ([]intake.Submission, error) {
 }
 
 // prepare builds what grading needs.
-func (r *classRun) prepare(ctx context.Context) (labOptions []certify.Options, err error) {
-	withNode := slices.ContainsFunc(r.labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-	if err := r.repo.Prepare(ctx, withNode, r.labs...); err != nil {
-		return nil, err
-	}
+func (r *classRun) prepare(ctx context.Context) ([]certify.Options, error) {
 	harness, err := proof.Harness(ctx, r.repo)
 	if err != nil {
 		return nil, err
 	}
-	for _, lab := range r.labs {
-		tools, err := tools(ctx, &choice{Checkout: r.repo, Lab: lab})
-		if err != nil {
-			return nil, err
-		}
-		// The modules that most submissions need are downloaded once, in advance.
-		if err := fetchModules(ctx, r.repo, r.repo.SolutionDir(lab), ""); err != nil {
-			return nil, err
-		}
-		options := certify.Options{
-			Checkout: r.repo, Lab: lab, ControllerGen: tools.ControllerGen,
-			Checks: tools.Checks, WithNode: node.Starter(r.repo, lab),
-		}
-		if options.Harness, err = harness(lab); err != nil {
-			return nil, err
-		}
-		labOptions = append(labOptions, options)
-	}
-	return labOptions, nil
+	return certify.Prepare(ctx, certify.Options{Checkout: r.repo}, harness, r.labs...)
 }
 
 // describe adds the labs to the class.

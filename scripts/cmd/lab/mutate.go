@@ -22,7 +22,6 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/grading/stage/node"
 )
 
 // mutationDir, below out, holds the ledgers of the labs' mutants.
@@ -248,7 +247,7 @@ func (m *mutation) choose(subjects []*subject) ([]mutate.Mutant, error) {
 
 // grade grades mutants of one lab, and returns how many have full marks without a recorded reason.
 func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutant) (survived int, err error) {
-	tools, err := tools(ctx, &choice{Checkout: m.Checkout, Lab: s.lab})
+	prepared, err := certify.Prepare(ctx, m.Options, nil, s.lab)
 	if err != nil {
 		return 0, err
 	}
@@ -261,9 +260,7 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	}
 	var trials []mutate.Trial
 	started := time.Now()
-	run := certify.Mutation{Options: m.Options, Mutants: mutants, Survivors: s.survivors, Torture: m.torture}
-	run.Lab, run.ControllerGen, run.Checks = s.lab, tools.ControllerGen, tools.Checks
-	run.WithNode = node.Starter(m.Checkout, s.lab)
+	run := certify.Mutation{Options: prepared[0], Mutants: mutants, Survivors: s.survivors, Torture: m.torture}
 	run.Ended = func(trial mutate.Trial) error {
 		trials = append(trials, trial)
 		left := time.Since(started) / time.Duration(len(trials)) * time.Duration(len(mutants)-len(trials))

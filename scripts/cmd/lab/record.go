@@ -63,7 +63,10 @@ func recordLab(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab, 
 	if err != nil {
 		return err
 	}
-	tools, err := tools(ctx, &choice{Checkout: repo, Lab: lab})
+	if err := repo.Prepare(ctx, lab.NeedsNode(lab.Stage), lab); err != nil {
+		return err
+	}
+	controllerGen, err := repo.ControllerGen(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func recordLab(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab, 
 		}
 		fmt.Printf("%s %s …\n", lab.Name, run.Name)
 		dir := filepath.Join(runner.Dir(), run.Name, lab.Name)
-		if err := run.LayOut(ctx, repo, tools.ControllerGen, dir); err != nil {
+		if err := run.LayOut(ctx, repo, controllerGen, dir); err != nil {
 			return err
 		}
 		// The exit code is 1 if points are missing. The report shows whether there is a grade.

@@ -14,10 +14,10 @@ import (
 	"lva.io/operators/scripts/checkout/programs"
 )
 
-// harness is the code that grades submissions of all labs: packages, and the files of the command that use them.
+// harness is the code that grades submissions of all labs: the package, and the file of the command that uses it.
 var harness = Inputs{
-	Packages: []string{"scripts/authoring/certify", "scripts/grading/placement"},
-	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/grade.go"},
+	Packages: []string{"scripts/authoring/certify"},
+	Files:    []string{"scripts/cmd/lab/certify.go"},
 }
 
 // Harness returns a function that identifies the code that grades a lab of a checkout, including the checks. The

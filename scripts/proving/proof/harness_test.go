@@ -43,11 +43,11 @@ func TestHarness(t *testing.T) {
 	for name, want := range map[string]bool{
 		"scripts/grading/grade/grade.go": true, "scripts/grading/faults/doc.go": true,
 		"scripts/grading/stage/pod/pod.go": true, "scripts/grading/stage/node/starter.go": true,
-		"clusters/process/scope.go": true,
-		"scripts/cmd/lab/grade.go":  true, "scripts/go.sum": true,
+		"clusters/process/scope.go":  true,
+		"scripts/cmd/lab/certify.go": true, "scripts/go.sum": true,
 		"clusters/go.mod": true, "scripts/authoring/certify/certify.go": true,
 		"scripts/proving/gate/gate.go": false, "scripts/proving/proof/parts.go": false,
-		"scripts/cmd/lab/verify.go": false, "scripts/grading/grade/grade_test.go": false,
+		"scripts/cmd/lab/grade.go": false, "scripts/grading/grade/grade_test.go": false,
 		"docs/README.md": false, "scripts/authoring/docs/code.go": false,
 		"scripts/checks/02-reconciler/places_test.go": true, "scripts/checks/03-finalizer/taking_test.go": false,
 	} {
