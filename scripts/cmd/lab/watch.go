@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout/cli"
-	"lva.io/operators/scripts/grading/playground"
+	"lva.io/operators/scripts/grading/filewatch"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/node"
@@ -52,7 +52,7 @@ func watch(ctx context.Context, s watchTarget) error {
 	if _, err := tools(ctx, c); err != nil {
 		return err
 	}
-	saves, err := playground.WatchFolder(ctx, c.Dir, playground.SaveWindow)
+	saves, err := filewatch.Watch(ctx, c.Dir, filewatch.SaveWindow)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func watch(ctx context.Context, s watchTarget) error {
 
 // gradeUntilSaved grades once. It returns no verdict if a file was saved before the end, or if the run failed.
 func gradeUntilSaved(
-	ctx context.Context, c *choice, start stage.Start, saves <-chan playground.Save,
+	ctx context.Context, c *choice, start stage.Start, saves <-chan filewatch.Save,
 ) (verdict *report.Report, saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")

@@ -22,6 +22,7 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/filewatch"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/install"
 	"lva.io/operators/scripts/grading/stage/local"
@@ -195,9 +196,9 @@ func (o *Operator) operate(
 	if err := beforeStart(); err != nil {
 		return err
 	}
-	var saves <-chan Save // none
+	var saves <-chan filewatch.Save // none
 	if what.Aggregated {
-		if saves, err = WatchFolder(ctx, what.Dir, buildWindow); err != nil {
+		if saves, err = filewatch.Watch(ctx, what.Dir, filewatch.BuildWindow); err != nil {
 			return err
 		}
 	}
@@ -219,7 +220,7 @@ func (o *Operator) operate(
 // save, and returns so that the caller replaces the running one. If the program ended by itself or does not compile, it
 // waits for the next save.
 func (o *Operator) supervise(
-	ctx context.Context, st stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
+	ctx context.Context, st stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan filewatch.Save,
 ) (again bool, err error) {
 	done := started.Done()
 	for {
@@ -260,7 +261,9 @@ func (o *Operator) supervise(
 // rebuild builds the program after a save. Another save cancels the build and restarts it: an editor may write a file
 // in several steps, and a compiler error after the first would be misleading. made is the last save that was built, or
 // the error that prevents further reports of saves.
-func rebuild(ctx context.Context, builder *submission.Builder, first Save, saves <-chan Save) (made Save, err error) {
+func rebuild(
+	ctx context.Context, builder *submission.Builder, first filewatch.Save, saves <-chan filewatch.Save,
+) (made filewatch.Save, err error) {
 	for made = first; made.Err == nil; {
 		build, cancel := context.WithCancelCause(ctx)
 		ended := make(chan struct{})

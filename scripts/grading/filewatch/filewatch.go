@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package playground
+// Package filewatch reports which files of a submission were saved, for programs that grade or restart after a save. It
+// watches a folder with everything below it, and ignores files of tools and editors. It neither builds nor grades.
+package filewatch
 
 import (
 	"context"
@@ -20,9 +22,9 @@ import (
 // How long the folder must be quiet before a save is reported, because editors write a file in several steps. A build
 // need not wait for all of them, because an unnecessary build costs nothing.
 const (
-	// SaveWindow is for actions that start once for each save, such as a grading run.
+	// SaveWindow is for actions that start once for each save, such as a grading run. BuildWindow is for builds.
 	SaveWindow  = 50 * time.Millisecond
-	buildWindow = 5 * time.Millisecond
+	BuildWindow = 5 * time.Millisecond
 )
 
 // Save is a file that was saved, or the error after which no more saves are reported.
@@ -33,10 +35,10 @@ type Save struct {
 	Err error
 }
 
-// WatchFolder reports files that were saved below a folder, as soon as the folder was quiet for the time of a window,
+// Watch reports files that were saved below a folder, as soon as the folder was quiet for the time of a window,
 // and until the context ends. It reports only files of a submission, not those of tools. It returns an error if the
 // folder can't be watched, for example if this user may watch no more files.
-func WatchFolder(ctx context.Context, root string, window time.Duration) (<-chan Save, error) {
+func Watch(ctx context.Context, root string, window time.Duration) (<-chan Save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, watchError(root, err)

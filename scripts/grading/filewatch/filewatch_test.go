@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package playground
+package filewatch
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 func TestSavesInNewFoldersAreReported(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	saves, err := WatchFolder(t.Context(), root, SaveWindow)
+	saves, err := Watch(t.Context(), root, SaveWindow)
 	if err != nil {
 		t.Fatal(err)
 	}

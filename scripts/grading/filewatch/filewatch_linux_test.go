@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package playground
+package filewatch
 
 import (
 	"os"
@@ -17,7 +17,7 @@ const watchingWithout = "LAB_TEST_WATCHING_WITHOUT"
 func TestInotifyLimitIsExplained(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchingWithout) != "" {
-		if _, err := WatchFolder(t.Context(), t.TempDir(), buildWindow); err != nil {
+		if _, err := Watch(t.Context(), t.TempDir(), BuildWindow); err != nil {
 			t.Fatal(err)
 		}
 		return
