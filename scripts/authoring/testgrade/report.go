@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 )
 
@@ -32,23 +33,12 @@ func Hide(t *report.Tests, revealed func(name string) bool) {
 	}
 }
 
-// Plan adds the check of the student's own tests to the report of a run that has not ended, if the tests are worth
-// points in the lab.
-func Plan(r *report.Report, lab *manifest.Lab) {
-	if listed := lab.OwnTests(); listed != nil {
-		r.Checks, r.MaxScore = append(r.Checks, report.Check{
-			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture,
-			Status: report.Skipped, Reason: "skipped: the run ended before it",
-		}), r.MaxScore+listed.Points
-	}
-}
-
-// Add decides that check in the report of a run that has ended. It gives all points, or none. If the run was not
-// graded, or the results of the tests are unknown, the check is skipped. A failure of the machine becomes the outcome
-// of the run, not a verdict on the tests. Add does nothing if the tests are worth no points.
+// Add decides the check of the student's own tests in the report of a run that has ended. It gives all points, or none.
+// If the run was not graded, or the results of the tests are unknown, the check is skipped. A failure of the machine
+// becomes the outcome of the run, not a verdict on the tests. Add does nothing if the tests are worth no points.
 func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 	planned := len(r.Checks)
-	Plan(r, lab)
+	grade.PlanOwnTests(r, lab)
 	if len(r.Checks) == planned {
 		return
 	}

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"lva.io/operators/scripts/authoring/testgrade"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/classes/course/intake"
-	"lva.io/operators/scripts/grading/grade"
-	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/work"
 )
 
 func findCommand() *cobra.Command {
@@ -40,7 +37,7 @@ func findCommand() *cobra.Command {
 			if info, err := os.Stat(args[1]); err != nil || !info.IsDir() {
 				return fmt.Errorf("%s is not a folder: name the folder that the student handed in, unpacked", args[1])
 			}
-			flags := choiceFlags{dir: args[1]}
+			flags := choiceFlags{work.Selection{Dir: args[1]}}
 			chosen, err := flags.choose(args[0])
 			if err != nil {
 				return err
@@ -48,7 +45,7 @@ func findCommand() *cobra.Command {
 			found, err := findModule(chosen)
 			if err != nil {
 				if write {
-					err = errors.Join(err, reportMissing(chosen, err))
+					err = errors.Join(err, chosen.ReportMissing(err))
 				}
 				return err
 			}
@@ -61,10 +58,10 @@ func findCommand() *cobra.Command {
 	return command
 }
 
-// findModule finds the module of a lab below the folder of a choice.
-func findModule(c *choice) (string, error) {
-	lab, all := intakeLabs(c.Checkout, c.Lab.Name)
-	return intake.Find(c.Dir, lab, all, ownsByGroup(c.Checkout))
+// findModule finds the module of a lab below the folder of a submission.
+func findModule(w *work.Work) (string, error) {
+	lab, all := intakeLabs(w.Checkout, w.Lab.Name)
+	return intake.Find(w.Dir, lab, all, ownsByGroup(w.Checkout))
 }
 
 // intakeLabs returns the labs of a checkout in the form of package intake, and the lab with a name.
@@ -85,15 +82,4 @@ func ownsByGroup(repo *checkout.Checkout) func(intake.Lab, string) bool {
 		listed, err := repo.Labs.Lab(lab.Name)
 		return err == nil && intake.HasGroup(dir, listed.Groups...)
 	}
-}
-
-// reportMissing writes the report of a run that found nothing to build.
-func reportMissing(c *choice, reason error) error {
-	if err := begin(c); err != nil {
-		return err
-	}
-	result := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
-	testgrade.Plan(result, c.Lab)
-	result.Outcome, result.Reason = report.NotBuilt, reason.Error()
-	return c.settle(result, nil)
 }

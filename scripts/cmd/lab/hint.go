@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/work"
 )
 
 func hintCommand() *cobra.Command {
@@ -29,12 +30,12 @@ func hintCommand() *cobra.Command {
 }
 
 // hint prints one hint more than the last time, as long as the first failed check is the same.
-func hint(c *choice) error {
-	last, err := c.last(verdictDir, report.JSONFile)
+func hint(w *work.Work) error {
+	last, err := w.LastVerdict()
 	if err != nil {
 		return err
 	}
-	options := c.screen("")
+	options := w.Screen("")
 	failed := last.Explained()
 	switch {
 	case last.FullMarks() && failed == nil:
@@ -44,13 +45,13 @@ func hint(c *choice) error {
 		return fmt.Errorf("no check failed in your last run, because it ended early: %s; fix that and run `%s`",
 			last.Reason, options.Commands.Grade)
 	}
-	check := c.Lab.OwnTests()
+	check := w.Lab.OwnTests()
 	if check == nil || check.ID != failed.ID {
-		if check, err = c.Lab.Check(failed.ID); err != nil {
+		if check, err = w.Lab.Check(failed.ID); err != nil {
 			return err
 		}
 	}
-	given, err := report.ReadKept[int](c.Out, hintsFile, hintsKept)
+	given, err := report.ReadKept[int](w.Out, hintsFile, hintsKept)
 	if err != nil {
 		return err
 	}
@@ -62,12 +63,12 @@ func hint(c *choice) error {
 			fmt.Printf("\n%d. %s\n", i+1, text)
 		}
 		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n",
-			options.Commands.Read(check.Lecture), check.Lecture, c.Lab.Name)
+			options.Commands.Read(check.Lecture), check.Lecture, w.Lab.Name)
 		return nil
 	}
 	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])
 	given[check.ID] = n + 1
-	return report.WriteKept(c.Out, hintsFile, hintsKept, given)
+	return report.WriteKept(w.Out, hintsFile, hintsKept, given)
 }
 
 // The number of hints given is stored beside the reports, by check.

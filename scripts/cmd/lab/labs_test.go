@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/manifest"
-	main "lva.io/operators/scripts/cmd/lab"
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/formats"
+	"lva.io/operators/scripts/grading/work"
 )
 
 // lineOf returns the line of a lab in the output of `lab labs`.
@@ -48,7 +49,7 @@ func TestBestScoreIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := main.KeepBest(root, listed, verdict); err != nil {
+		if err := work.Own(&checkout.Checkout{Root: root}, listed).KeepBest(verdict); err != nil {
 			t.Fatal(err)
 		}
 		return bestIn(t, reports)

@@ -25,6 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 	"lva.io/operators/scripts/grading/stage/shared"
 	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/grading/work"
 )
 
 func upCommand() *cobra.Command {
@@ -190,7 +191,7 @@ func runCommand() *cobra.Command {
 			}
 			lab := repo.LabOf(dir)
 			if len(args) > 0 {
-				chosen, err := (&choiceFlags{dir: dir, main: main, solution: solution}).choose(args[0])
+				chosen, err := (&choiceFlags{work.Selection{Dir: dir, Main: main, Solution: solution}}).choose(args[0])
 				if err != nil {
 					return err
 				}

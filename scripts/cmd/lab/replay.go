@@ -62,7 +62,7 @@ func replayCommand() *cobra.Command {
 // played returns the report that an argument names: a file, or the last report of a lab.
 func (f *choiceFlags) played(name string) (*report.Report, error) {
 	if filepath.Ext(name) == ".json" {
-		if f.dir != "" || f.solution || f.main != "" {
+		if f.Dir != "" || f.Solution || f.Main != "" {
 			return nil, fmt.Errorf("%s is a report: --dir, --main and --solution belong to the number of a lab", name)
 		}
 		return report.Read(name)
@@ -71,6 +71,6 @@ func (f *choiceFlags) played(name string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, _, err := chosen.lastFor(true)
+	last, _, err := lastFor(chosen, true)
 	return last, err
 }

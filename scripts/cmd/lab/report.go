@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 	"lva.io/operators/scripts/grading/report/gradescope"
 	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/grading/work"
 )
 
 const momentFormat = "2 Jan 15:04"
@@ -43,14 +43,14 @@ func reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			last, file, err := chosen.lastFor(format == formatTerminal)
+			last, file, err := lastFor(chosen, format == formatTerminal)
 			if err != nil {
 				return err
 			}
 			if format == formatTerminal && output == "" {
-				return terminal.Render(os.Stdout, last, chosen.screen(file))
+				return terminal.Render(os.Stdout, last, chosen.Screen(file))
 			}
-			content, err := encode(last, format, visibility, chosen.screen(file))
+			content, err := encode(last, format, visibility, chosen.Screen(file))
 			if err != nil {
 				return err
 			}
@@ -71,19 +71,19 @@ func reportCommand() *cobra.Command {
 
 // lastFor returns the report of the last run, and its file. For a person, it returns the report of the last run that
 // ended, and prints a note. A report that is handed in must not have the grade of an earlier state.
-func (c *choice) lastFor(person bool) (*report.Report, string, error) {
-	last, err := c.last(report.JSONFile)
+func lastFor(w *work.Work, person bool) (*report.Report, string, error) {
+	last, err := w.Last()
 	if err != nil {
 		return nil, "", err
 	}
 	if person && (last.Outcome == report.Interrupted || last.Outcome == report.Unfinished) {
-		if finished, err := c.last(verdictDir, report.JSONFile); err == nil {
+		if finished, err := w.LastVerdict(); err == nil {
 			fmt.Fprintf(os.Stderr, "The last run, of %s, did not end: this is the report of the last one that did, of %s.\n",
 				last.Started.Local().Format(momentFormat), finished.Started.Local().Format(momentFormat))
-			return finished, filepath.Join(c.Out, verdictDir, report.JSONFile), nil
+			return finished, w.VerdictFile(), nil
 		}
 	}
-	return last, filepath.Join(c.Out, report.JSONFile), nil
+	return last, w.ReportFile(), nil
 }
 
 // encode writes a report in one of the formats. The terminal format has no colours in a file.

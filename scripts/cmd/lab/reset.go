@@ -5,8 +5,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +29,7 @@ func resetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := forget(chosen.Out); err != nil {
+			if err := chosen.Forget(); err != nil {
 				return err
 			}
 			folder := cli.Relative(chosen.Dir)
@@ -46,21 +44,4 @@ func resetCommand() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// forget removes the reports and the hints of a lab, because they describe the old work. The best report stays.
-func forget(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("looking for old reports: %w", err)
-	}
-	for _, entry := range entries {
-		if entry.Name() == bestDir {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("removing old reports: %w", err)
-		}
-	}
-	return nil
 }

@@ -161,6 +161,17 @@ func Blank(options Options, started time.Time) *report.Report {
 	return r
 }
 
+// PlanOwnTests adds the check of the student's own tests to the report of a run that has not ended, if the tests are
+// worth points in the lab.
+func PlanOwnTests(r *report.Report, lab *manifest.Lab) {
+	if listed := lab.OwnTests(); listed != nil {
+		r.Checks, r.MaxScore = append(r.Checks, report.Check{
+			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture,
+			Status: report.Skipped, Reason: "skipped: the run ended before it",
+		}), r.MaxScore+listed.Points
+	}
+}
+
 // blank is a check that was not run.
 func blank(check manifest.Check) *report.Check {
 	return &report.Check{

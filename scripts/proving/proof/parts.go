@@ -170,9 +170,8 @@ func torture(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
 		return nil, nil
 	}
 	in, err := graded(lab)
-	in.Packages = append(in.Packages, "scripts/grading/placement")
-	in.Files = append(in.Files,
-		"scripts/cmd/lab/choice.go", "scripts/cmd/lab/grade.go", "scripts/cmd/lab/torture.go")
+	in.Packages = append(in.Packages, "scripts/grading/work")
+	in.Files = append(in.Files, "scripts/cmd/lab/torture.go")
 	return []Part{{
 		Name: named("torture", lab), Family: "torture", Inputs: in, Usual: usual(lab, 4, 8),
 		Proves:   "the solution survives each single crash, and fifty random schedules of faults",

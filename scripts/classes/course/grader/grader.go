@@ -180,7 +180,7 @@ const (
 func (g *Grader) Blank(job course.Job) *report.Report {
 	entry := g.labs[job.Lab]
 	r := grade.Blank(grade.Options{Lab: entry.Lab, Dir: job.Dir}, time.Now())
-	testgrade.Plan(r, entry.Lab)
+	grade.PlanOwnTests(r, entry.Lab)
 	return r
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package work
 
 import (
 	"testing"
@@ -19,20 +19,20 @@ func inParts() *manifest.Lab {
 
 func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{lab: &choice{Lab: inParts(), Out: t.TempDir()}}
-	next := func() *choice {
+	s := target{work: &Work{Lab: inParts(), Out: t.TempDir()}}
+	next := func() *Work {
 		t.Helper()
-		c, err := s.next()
+		w, err := s.next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return w
 	}
 	// graded records a verdict in which only these checks passed, and reports whether grading continues.
-	graded := func(c *choice, passed ...string) bool {
+	graded := func(w *Work, passed ...string) bool {
 		t.Helper()
-		verdict := &report.Report{Outcome: report.Graded, MaxScore: c.Lab.MaxScore()}
-		for _, check := range c.Lab.Checks {
+		verdict := &report.Report{Outcome: report.Graded, MaxScore: w.Lab.MaxScore()}
+		for _, check := range w.Lab.Checks {
 			result := report.Check{ID: check.ID, Status: report.Failed}
 			for _, id := range passed {
 				if id == check.ID {
@@ -41,10 +41,10 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 			}
 			verdict.Checks = append(verdict.Checks, result)
 		}
-		if err := keepParts(c.Out, c.Lab, verdict); err != nil {
+		if err := keepParts(w.Out, w.Lab, verdict); err != nil {
 			t.Fatal(err)
 		}
-		return s.follows(c, verdict)
+		return s.continues(w, verdict)
 	}
 	for _, step := range []struct {
 		what, part string // the part that comes next; empty: the whole lab
@@ -60,24 +60,24 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 		{"when all parts are done", "", []string{"warm", "crisp"}, false},
 		{"when the whole lab is done", "", []string{"warm", "crisp"}, false},
 	} {
-		c := next()
-		if c.Lab.Part != step.part {
-			t.Fatalf("%s: next part = %q, want %q", step.what, c.Lab.Part, step.part)
+		w := next()
+		if w.Lab.Part != step.part {
+			t.Fatalf("%s: next part = %q, want %q", step.what, w.Lab.Part, step.part)
 		}
-		if got := graded(c, step.passed...); got != step.follows {
-			t.Errorf("%s: follows() after %v passed = %t", step.what, step.passed, got)
+		if got := graded(w, step.passed...); got != step.follows {
+			t.Errorf("%s: continues() after %v passed = %t", step.what, step.passed, got)
 		}
 	}
-	s.only = "bake"
-	if c := next(); c.Lab.Part != "bake" || graded(c, "crisp") {
-		t.Errorf("limited to bake: next part = %q, or the watch continued by itself", c.Lab.Part)
+	s.part = "bake"
+	if w := next(); w.Lab.Part != "bake" || graded(w, "crisp") {
+		t.Errorf("limited to bake: next part = %q, or the watch continued by itself", w.Lab.Part)
 	}
 }
 
 // A grader that failed gives no verdict on a part.
 func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{lab: &choice{Lab: inParts(), Out: t.TempDir()}}
+	s := target{work: &Work{Lab: inParts(), Out: t.TempDir()}}
 	for _, verdict := range []*report.Report{
 		{
 			Outcome: report.Graded,
@@ -88,27 +88,27 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 			Checks:  []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}},
 		},
 	} {
-		if err := keepParts(s.lab.Out, s.lab.Lab, verdict); err != nil {
+		if err := keepParts(s.work.Out, s.work.Lab, verdict); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c, err := s.next(); err != nil || c.Lab.Part != "bake" {
-		t.Errorf("next part = %q, error %v", c.Lab.Part, err)
+	if w, err := s.next(); err != nil || w.Lab.Part != "bake" {
+		t.Errorf("next part = %q, error %v", w.Lab.Part, err)
 	}
 }
 
 // A lab that is not built in parts is graded as a whole, and nothing is recorded.
 func TestWatchOfLabWithoutParts(t *testing.T) {
 	t.Parallel()
-	s := watchTarget{lab: &choice{
+	s := target{work: &Work{
 		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},
 		Out: t.TempDir(),
 	}}
-	c, err := s.next()
-	if err != nil || c != s.lab {
-		t.Errorf("next() = %+v, error %v", c, err)
+	w, err := s.next()
+	if err != nil || w != s.work {
+		t.Errorf("next() = %+v, error %v", w, err)
 	}
-	s.only = "heat"
+	s.part = "heat"
 	if _, err := s.next(); err == nil {
 		t.Error("next() accepted a part of a lab without parts")
 	}

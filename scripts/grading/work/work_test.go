@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package work
 
 import (
 	"strings"
@@ -22,10 +22,10 @@ func TestReadOpensLectureOfCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := choice{Checkout: labs, Lab: lab}
+	w := Work{Checkout: labs, Lab: lab}
 	for _, check := range lab.Checks {
 		file, _, _ := strings.Cut(strings.TrimPrefix(check.Lecture, "docs/lectures/0"), "-")
-		if got, want := c.screen("").Commands.Read(check.Lecture), "make read-"+file; got != want {
+		if got, want := w.Screen("").Commands.Read(check.Lecture), "make read-"+file; got != want {
 			t.Errorf("%s: read command = %s, want %s", check.ID, got, want)
 		}
 		if check.Precondition() && file != "1" {
@@ -48,7 +48,7 @@ func TestNoticeWithoutNamespaces(t *testing.T) {
 		{false, process.Supervised, false},
 		{false, process.Grouped, false},
 	} {
-		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
+		notice := (&Work{Foreign: test.foreign}).uncontained(string(test.kept))
 		is := strings.Contains(notice, "no namespaces of its own") &&
 			strings.Contains(notice, "Grade submissions of strangers")
 		if is != test.notice || !is && notice != "" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package work
 
 import (
 	"errors"
@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/longtest"
-	"lva.io/operators/scripts/authoring/testgrade"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/grade"
@@ -26,22 +25,22 @@ import (
 )
 
 // planted returns a submission that brought a report with full marks in a folder of its reports.
-func planted(t *testing.T, folder string) *choice {
+func planted(t *testing.T, folder string) *Work {
 	t.Helper()
 	lab := &manifest.Lab{
 		Name: "02-pancake", Title: "Pancakes", Checks: []manifest.Check{{ID: "served", Title: "It is served", Points: 100}},
 	}
-	c := &choice{Checkout: &checkout.Checkout{Root: t.TempDir()}, Lab: lab, Dir: t.TempDir(), Out: t.TempDir()}
-	full := grade.Blank(grade.Options{Lab: lab, Dir: c.Dir}, time.Now())
+	w := &Work{Checkout: &checkout.Checkout{Root: t.TempDir()}, Lab: lab, Dir: t.TempDir(), Out: t.TempDir()}
+	full := grade.Blank(grade.Options{Lab: lab, Dir: w.Dir}, time.Now())
 	full.Outcome, full.Score = report.Graded, full.MaxScore
 	full.Checks[0].Status, full.Checks[0].Points = report.Passed, full.Checks[0].MaxPoints
-	if err := formats.Write(filepath.Join(c.Out, folder), *full); err != nil {
+	if err := formats.Write(filepath.Join(w.Out, folder), *full); err != nil {
 		t.Fatal(err)
 	}
-	if last, err := c.last(folder, report.JSONFile); err != nil || !last.FullMarks() {
+	if last, err := w.last(folder, report.JSONFile); err != nil || !last.FullMarks() {
 		t.Fatalf("invalid test: no report with full marks: %v", err)
 	}
-	return c
+	return w
 }
 
 // If something blocks a run's files, the earlier report does not remain.
@@ -49,15 +48,15 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	for _, name := range []string{report.JUnitFile, report.HTMLFile, operatorLogFile} {
-		c := planted(t, "")
-		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {
+		w := planted(t, "")
+		if err := os.RemoveAll(filepath.Join(w.Out, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(filepath.Join(c.Out, name, "blocker"), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(w.Out, name, "blocker"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		began := begin(c)
-		last, err := c.last(report.JSONFile)
+		began := w.begin()
+		last, err := w.last(report.JSONFile)
 		if err == nil && last.FullMarks() {
 			t.Errorf("with a folder in place of %s: begin() error = %v, but the report has full marks", name, began)
 		}
@@ -68,10 +67,10 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 // there is no report.
 func TestRunRemovesPlantedReports(t *testing.T) {
 	t.Parallel()
-	nothing := func(*choice) error { return nil }
-	plantFolder := func(name string) func(*choice) error {
-		return func(c *choice) error {
-			folder := filepath.Join(c.Out, name)
+	nothing := func(*Work) error { return nil }
+	plantFolder := func(name string) func(*Work) error {
+		return func(w *Work) error {
+			folder := filepath.Join(w.Out, name)
 			return errors.Join(
 				os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "blocker"), 0o755), os.Chmod(folder, 0o555),
 			)
@@ -79,52 +78,52 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		left   func(*choice) error // another action of the submission
-		failed error               // what ended the run
-		wrong  bool                // the report of the run contradicts itself, so it can't be written
-		want   string              // the error of the run; empty: it has none, and its report is there
+		left   func(*Work) error // another action of the submission
+		failed error             // what ended the run
+		wrong  bool              // the report of the run contradicts itself, so it can't be written
+		want   string            // the error of the run; empty: it has none, and its report is there
 	}{
 		{name: "a report", left: nothing},
 		{name: "a page that is a folder", left: plantFolder(report.HTMLFile)},
 		{name: "a report for CI that is a folder", left: plantFolder(report.JUnitFile)},
-		{name: "a planted verdict", left: func(c *choice) error {
-			brought, err := c.last(report.JSONFile)
+		{name: "a planted verdict", left: func(w *Work) error {
+			brought, err := w.last(report.JSONFile)
 			if err != nil {
 				return err
 			}
-			verdict := filepath.Join(c.Out, verdictDir)
+			verdict := filepath.Join(w.Out, verdictDir)
 			return errors.Join(formats.Write(verdict, *brought), os.Chmod(verdict, 0o555))
 		}},
-		{name: "a verdict that is a file", left: func(c *choice) error {
-			return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600)
+		{name: "a verdict that is a file", left: func(w *Work) error {
+			return os.WriteFile(filepath.Join(w.Out, verdictDir), nil, 0o600)
 		}},
-		{name: "a folder that is read-only", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
+		{name: "a folder that is read-only", left: func(w *Work) error { return os.Chmod(w.Out, 0o555) }},
 		{
 			name: "the run has failed", left: nothing,
 			failed: errors.New("its tests can't be graded"), want: "its tests can't be graded",
 		},
 		{
 			name:   "the run has failed, and the folder is read-only",
-			left:   func(c *choice) error { return os.Chmod(c.Out, 0) },
+			left:   func(w *Work) error { return os.Chmod(w.Out, 0) },
 			failed: os.ErrPermission, want: "permission denied",
 		},
 		{name: "the report can't be written", left: nothing, wrong: true, want: "writing the report of 02-pancake"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := planted(t, "")
-			none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+			w := planted(t, "")
+			none := grade.Blank(grade.Options{Lab: w.Lab, Dir: w.Dir}, time.Now())
 			none.Outcome, none.Reason = report.Crashed, "it crashed"
 			if test.wrong {
 				none.Score = 1
 			}
-			if err := test.left(c); err != nil {
+			if err := test.left(w); err != nil {
 				t.Fatal(err)
 			}
-			err := c.settle(none, test.failed)
+			err := w.settle(none, test.failed)
 			if test.want == "" {
 				for _, folder := range []string{"", verdictDir} {
-					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil ||
+					if last, readErr := w.last(folder, report.JSONFile); err != nil || readErr != nil ||
 						last.Outcome != report.Crashed {
 						t.Errorf("settle() error = %v; report in %q = %+v, error %v", err, folder, last, readErr)
 					}
@@ -134,7 +133,7 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("settle() error = %v, want %q", err, test.want)
 			}
-			if last, err := c.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "there is no report ") {
+			if last, err := w.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "there is no report ") {
 				t.Errorf("last() = %+v, error %v", last, err)
 			}
 		})
@@ -145,12 +144,12 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 func TestRunRemovesPlantedResults(t *testing.T) {
 	t.Parallel()
 	for _, failed := range []error{nil, errors.New("its tests can't be graded")} {
-		c, dir := planted(t, ""), t.TempDir()
+		w, dir := planted(t, ""), t.TempDir()
 		g := &resultsFile{file: filepath.Join(dir, "results.json"), visibility: gradescope.Visibilities[0]}
 		if err := errors.Join(os.WriteFile(g.file, []byte(`{"score":100}`), 0o600), os.Chmod(dir, 0o555)); err != nil {
 			t.Fatal(err)
 		}
-		none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+		none := grade.Blank(grade.Options{Lab: w.Lab, Dir: w.Dir}, time.Now())
 		none.Outcome, none.Reason = report.Crashed, "it crashed"
 		err := g.finish(none, failed)
 		content, readErr := os.ReadFile(g.file)
@@ -161,34 +160,13 @@ func TestRunRemovesPlantedResults(t *testing.T) {
 	}
 }
 
-// The tests of a submission run as this user, too.
-func TestRunRemovesPlantedTestReports(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
-		if err := errors.Join(
-			os.MkdirAll(filepath.Join(dir, name, "blocker"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555),
-		); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Tests: &manifest.OwnTests{}}
-	if err := formats.WriteTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
-		t.Error(err)
-	}
-	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil ||
-		read.Outcome != report.Unfinished {
-		t.Errorf("got report %+v, error %v", read, err)
-	}
-}
-
 // If a run may not write into another user's folder, it ends at once, without a report.
 func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 	t.Parallel()
-	c := planted(t, "")
-	readOnly(t, c.Out, func() {
-		began := begin(c)
-		last, err := c.last(report.JSONFile)
+	w := planted(t, "")
+	readOnly(t, w.Out, func() {
+		began := w.begin()
+		last, err := w.last(report.JSONFile)
 		if began == nil && os.Geteuid() != 0 {
 			// The folder belongs to this user, and the run has restored its permissions.
 			if err != nil || last.Outcome != report.Unfinished {
@@ -232,25 +210,25 @@ func readOnly(t *testing.T, dir string, do func()) {
 func TestPlantedVerdictIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{verdictDir, bestDir} {
-		c := planted(t, kept)
-		brought := filepath.Join(c.Out, kept)
-		if err := os.Chmod(filepath.Dir(c.Out), 0o755); err != nil {
+		w := planted(t, kept)
+		brought := filepath.Join(w.Out, kept)
+		if err := os.Chmod(filepath.Dir(w.Out), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if row, err := c.standing(); err != nil || !strings.Contains(row[2], "100") {
+		if row, err := w.Standing(); err != nil || !strings.Contains(row[2], "100") {
 			t.Errorf("the report of a run in %s is not shown: %q, error %v", kept, row, err)
 		}
 		readOnly(t, brought, func() {
-			if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
-				t.Errorf("with a read-only folder %s: standing() = %q, %v", kept, row, err)
+			if row, err := w.Standing(); err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
+				t.Errorf("with a read-only folder %s: Standing() = %q, %v", kept, row, err)
 			}
 		})
 		if err := os.Chmod(brought, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c.Dir = t.TempDir()
-		if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "is the report of another folder") {
-			t.Errorf("with a %s of another folder: standing() = %q, %v", kept, row, err)
+		w.Dir = t.TempDir()
+		if row, err := w.Standing(); err == nil || !strings.Contains(err.Error(), "is the report of another folder") {
+			t.Errorf("with a %s of another folder: Standing() = %q, %v", kept, row, err)
 		}
 	}
 }
@@ -258,14 +236,14 @@ func TestPlantedVerdictIsIgnored(t *testing.T) {
 // The best score of another submission does not prevent keeping this one's.
 func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 	t.Parallel()
-	c := planted(t, bestDir)
-	c.Dir = t.TempDir()
-	none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	w := planted(t, bestDir)
+	w.Dir = t.TempDir()
+	none := grade.Blank(grade.Options{Lab: w.Lab, Dir: w.Dir}, time.Now())
 	none.Outcome, none.Reason = report.Crashed, "it crashed"
-	if err := c.keepBest(none); err != nil {
+	if err := w.KeepBest(none); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := c.last(bestDir, report.JSONFile); err != nil || kept.Score != 0 {
+	if kept, err := w.last(bestDir, report.JSONFile); err != nil || kept.Score != 0 {
 		t.Errorf("best report = %+v, error %v", kept, err)
 	}
 }
@@ -273,28 +251,28 @@ func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 // A named pipe in place of a report must not block the command.
 func TestPipeIsNotReport(t *testing.T) {
 	t.Parallel()
-	c := planted(t, "")
+	w := planted(t, "")
 	for _, file := range []string{
-		filepath.Join(verdictDir, report.JSONFile), filepath.Join(bestDir, report.JSONFile), hintsFile, report.TestsJSONFile,
+		filepath.Join(verdictDir, report.JSONFile), filepath.Join(bestDir, report.JSONFile), partsFile, report.TestsJSONFile,
 	} {
-		pipe := filepath.Join(c.Out, file)
+		pipe := filepath.Join(w.Out, file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(pipe), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, verdict := c.last(verdictDir, report.JSONFile)
-	_, hints := report.ReadKept[int](c.Out, hintsFile, hintsKept)
-	_, tests := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
-	for _, err := range []error{verdict, hints, tests} {
+	_, verdict := w.last(verdictDir, report.JSONFile)
+	_, parts := report.ReadKept[bool](w.Out, partsFile, partsKept)
+	_, tests := report.ReadTests(filepath.Join(w.Out, report.TestsJSONFile))
+	for _, err := range []error{verdict, parts, tests} {
 		if err == nil || !strings.Contains(err.Error(), "is a named pipe") {
 			t.Errorf("reading a named pipe: error = %v", err)
 		}
 	}
-	full, err := c.last(report.JSONFile)
+	full, err := w.last(report.JSONFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.keepBest(full); err != nil {
+	if err := w.KeepBest(full); err != nil {
 		t.Errorf("a named pipe blocks the best score: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package work
 
 import (
 	"path/filepath"
@@ -26,21 +26,21 @@ func TestWatchStartsWithLastFailedCheck(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		lab := &manifest.Lab{Number: 2, Checks: []manifest.Check{{ID: test.check}}}
-		c := &choice{
+		w := &Work{
 			Checkout: &checkout.Checkout{Root: dir}, Lab: lab, Dir: filepath.Join(dir, "own"), Out: filepath.Join(dir, "out"),
 		}
 		if test.sample != "" {
-			stored, err := report.Read(filepath.Join("..", "..", "grading", "report", "testdata", test.sample))
+			stored, err := report.Read(filepath.Join("..", "report", "testdata", test.sample))
 			if err != nil {
 				t.Fatal(err)
 			}
 			stored.Submission.Dir = filepath.Join(dir, test.folder)
-			if err := formats.Write(filepath.Join(c.Out, verdictDir), *stored); err != nil {
+			if err := formats.Write(filepath.Join(w.Out, verdictDir), *stored); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := c.toFix(); got != test.want {
-			t.Errorf("%s: toFix() = %q, want %q", test.what, got, test.want)
+		if got := w.ToFix(); got != test.want {
+			t.Errorf("%s: ToFix() = %q, want %q", test.what, got, test.want)
 		}
 	}
 }

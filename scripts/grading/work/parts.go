@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package work
 
 import (
 	"slices"
@@ -10,47 +10,47 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// limitedTo returns the choice with only the checks of one part of its lab.
-func (c *choice) limitedTo(part string) (*choice, error) {
-	lab, err := c.Lab.Limit(part)
+// limitedTo returns the work with only the checks of one part of its lab.
+func (w *Work) limitedTo(part string) (*Work, error) {
+	lab, err := w.Lab.Limit(part)
 	if err != nil {
 		return nil, err
 	}
-	limited := *c
+	limited := *w
 	limited.Lab = lab
 	return &limited, nil
 }
 
-// watchTarget is what a watch grades. In a lab that is built in parts, it is the current part alone, so that the
-// verdict comes soon.
-type watchTarget struct {
-	lab *choice
-	// only is the part that the user named. Empty: one part after the other, and the whole lab when all parts have full
+// target is what a watch grades. In a lab that is built in parts, it is the current part alone, so that the verdict
+// comes soon.
+type target struct {
+	work *Work
+	// part is the part that the user named. Empty: one part after the other, and the whole lab when all parts have full
 	// marks.
-	only string
+	part string
 }
 
 // next returns what to grade now, according to earlier runs.
-func (s watchTarget) next() (*choice, error) {
-	if s.only != "" {
-		return s.lab.limitedTo(s.only)
+func (t target) next() (*Work, error) {
+	if t.part != "" {
+		return t.work.limitedTo(t.part)
 	}
-	done, err := report.ReadKept[bool](s.lab.Out, partsFile, partsKept)
+	done, err := report.ReadKept[bool](t.work.Out, partsFile, partsKept)
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range s.lab.Lab.Parts() {
+	for _, part := range t.work.Lab.Parts() {
 		if !done[part] {
-			return s.lab.limitedTo(part)
+			return t.work.limitedTo(part)
 		}
 	}
-	return s.lab, nil
+	return t.work, nil
 }
 
-// follows reports whether grading continues after a verdict without a saved file: with the next part, or finally with
+// continues reports whether grading continues after a verdict without a saved file: with the next part, or finally with
 // the whole lab.
-func (s watchTarget) follows(graded *choice, verdict *report.Report) bool {
-	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
+func (t target) continues(graded *Work, verdict *report.Report) bool {
+	return t.part == "" && graded.Lab.Part != "" && verdict.FullMarks()
 }
 
 // partsFile, beside the reports, records which parts of a lab had full marks in the last verdict.
@@ -77,7 +77,3 @@ func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 	}
 	return report.WriteKept(dir, partsFile, partsKept, done)
 }
-
-// partUsage names the parts of the labs that have any, for a flag.
-const partUsage = "only this part of a lab that is built in parts, as read of lab 7 " +
-	"(default: the first that has not full marks; after the last one, the whole lab)"
