@@ -184,7 +184,8 @@ func torture(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
 // mutants, all of them are tried.
 func mutation(_ *checkout.Checkout, lab *manifest.Lab) ([]Part, error) {
 	in, err := graded(lab)
-	in.Packages, in.Files = append(in.Packages, "scripts/authoring/mutate"), append(in.Files, "scripts/cmd/lab/mutate.go")
+	in.Packages = append(in.Packages, "scripts/authoring/mutate", "scripts/authoring/mutate/campaign")
+	in.Files = append(in.Files, "scripts/cmd/lab/mutate.go")
 	args, sample := []string{"mutate", strconv.Itoa(lab.Number), "--sample", "100", "--seed", "1"}, "100 drawn"
 	if lab.NeedsNode(lab.Stage) {
 		args[3], sample = "40", "40 drawn"
