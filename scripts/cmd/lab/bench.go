@@ -4,11 +4,14 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/proving/bench"
+	"lva.io/operators/scripts/proving/gate"
 )
 
 func benchCommand() *cobra.Command {
@@ -29,7 +32,7 @@ func benchCommand() *cobra.Command {
 			if _, err := repo.EnsureNode(command.Context()); err != nil {
 				return err
 			}
-			return goTest(command.Context(), repo, "scripts",
+			return gate.GoTest(command.Context(), os.Stdout, repo.Root, "scripts",
 				"-run=^$", "-bench="+only, "-benchtime="+times, "-timeout=60m", "./proving/bench")
 		},
 	}
