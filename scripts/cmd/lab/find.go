@@ -10,8 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/classes/course/intake"
+	"lva.io/operators/scripts/classes/course/marking"
 	"lva.io/operators/scripts/grading/work"
 )
 
@@ -42,7 +41,7 @@ func findCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := findModule(chosen)
+			found, err := marking.FindModule(chosen.Checkout, chosen.Lab, chosen.Dir)
 			if err != nil {
 				if write {
 					err = errors.Join(err, chosen.ReportMissing(err))
@@ -56,30 +55,4 @@ func findCommand() *cobra.Command {
 	command.Flags().BoolVar(&write, "report", false,
 		"if there is none, also write a report of DIR with the reason, for `lab report N --dir DIR`")
 	return command
-}
-
-// findModule finds the module of a lab below the folder of a submission.
-func findModule(w *work.Work) (string, error) {
-	lab, all := intakeLabs(w.Checkout, w.Lab.Name)
-	return intake.Find(w.Dir, lab, all, ownsByGroup(w.Checkout))
-}
-
-// intakeLabs returns the labs of a checkout in the form of package intake, and the lab with a name.
-func intakeLabs(repo *checkout.Checkout, name string) (named intake.Lab, all []intake.Lab) {
-	for _, lab := range repo.Labs.Labs {
-		all = append(all, intake.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title})
-		if lab.Name == name {
-			named = all[len(all)-1]
-		}
-	}
-	return named, all
-}
-
-// ownsByGroup returns a function that reports whether a module has one of a lab's API groups. It is for modules whose
-// names do not identify the lab.
-func ownsByGroup(repo *checkout.Checkout) func(intake.Lab, string) bool {
-	return func(lab intake.Lab, dir string) bool {
-		listed, err := repo.Labs.Lab(lab.Name)
-		return err == nil && intake.HasGroup(dir, listed.Groups...)
-	}
 }
