@@ -9,13 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/authoring/conformance"
 	"lva.io/operators/scripts/checkout"
@@ -49,9 +46,9 @@ func conformanceCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&c.focus, "focus", "", "run only the tests whose names match this regular expression")
-	flags.BoolVar(&c.sample, "sample", false, "run only the sample that CI runs")
-	flags.BoolVar(&c.again, "again", false, "run only those that have not passed in earlier runs")
+	flags.StringVar(&c.Focus, "focus", "", "run only the tests whose names match this regular expression")
+	flags.BoolVar(&c.Sample, "sample", false, "run only the sample that CI runs")
+	flags.BoolVar(&c.Again, "again", false, "run only those that have not passed in earlier runs")
 	flags.BoolVar(&c.list, "list", false, "list the tests without running them")
 	flags.BoolVar(&c.record, "record", false,
 		"write the results of earlier runs to "+conformance.ResultsFile+", without running tests")
@@ -61,16 +58,13 @@ func conformanceCommand() *cobra.Command {
 	return command
 }
 
-// etcdImage is the prefix of references to etcd's image.
-const etcdImage = "registry.k8s.io/etcd:"
-
 // conformanceRun is one call of the command.
 type conformanceRun struct {
 	*checkout.Checkout
 	clusterFlags
-	focus                       string
-	sample, again, list, record bool
-	parallel                    int
+	conformance.Selection
+	list, record bool
+	parallel     int
 }
 
 func (c *conformanceRun) run(ctx context.Context) error {
@@ -100,9 +94,13 @@ func (c *conformanceRun) run(ctx context.Context) error {
 		return err
 	}
 	if c.record {
-		return record(c.Root, all, known, ledger)
+		if err := ledger.Explain(all, known); err != nil {
+			return err
+		}
+		fmt.Println(conformance.Summary(ledger.Results()))
+		return ledger.Publish(c.Root)
 	}
-	chosen, err := c.choose(all, known, ledger)
+	chosen, err := c.Choose(all, known, ledger)
 	if err != nil {
 		return err
 	}
@@ -119,10 +117,10 @@ func (c *conformanceRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed, err := c.runTests(ctx, conformance.Run{
+	failed, err := conformance.Run{
 		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(playground.BinDir(c.Checkout), "kubectl"),
 		Tests: chosen, Parallel: c.parallel,
-	}, known, ledger)
+	}.Record(ctx, known, ledger, os.Stdout)
 	if err := errors.Join(err, end()); err != nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted: `lab conformance --again` continues")
@@ -134,38 +132,6 @@ func (c *conformanceRun) run(ctx context.Context) error {
 		return cli.ErrReported
 	}
 	return nil
-}
-
-// record writes the results of earlier runs into the documentation, with the currently known reasons.
-func record(root string, all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger) error {
-	_, impossible := known.Possible(all)
-	for _, result := range append(ledger.Results(), impossible...) {
-		result, _ := known.Explain(result)
-		if err := ledger.Record(result); err != nil {
-			return err
-		}
-	}
-	fmt.Println(conformance.Summary(ledger.Results()))
-	return ledger.Publish(root)
-}
-
-// choose returns the tests that the flags select.
-func (c *conformanceRun) choose(
-	all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger,
-) (chosen []conformance.Test, err error) {
-	chosen = all
-	switch {
-	case c.sample:
-		chosen = known.Sampled()
-	case c.focus != "":
-		if chosen, err = conformance.Focus(all, c.focus); err != nil {
-			return nil, err
-		}
-	}
-	if c.again {
-		chosen = ledger.Remaining(chosen)
-	}
-	return chosen, nil
 }
 
 // access returns an administrator's kubeconfig for the cluster. The caller must call end.
@@ -188,7 +154,7 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 		}
 		return target.File, func() error { return nil }, nil
 	}
-	wanted, err := testImages()
+	wanted, err := conformance.Images()
 	if err != nil {
 		return "", nil, err
 	}
@@ -204,25 +170,10 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 	return cluster.Kubeconfig, cluster.Stop, nil
 }
 
-// testImages returns the images that the tests run.
-func testImages() ([]images.Image, error) {
-	catalogue, err := images.Load()
-	if err != nil {
-		return nil, err
-	}
-	wanted := catalogue.Set("conformance")
-	for _, image := range catalogue.Images {
-		if strings.HasPrefix(image.Reference, etcdImage) { // for the API server that a test aggregates
-			wanted = append(wanted, image)
-		}
-	}
-	return wanted, nil
-}
-
 // loadTestImages loads the images of the tests into the nodes of a kind cluster, which may have no access to a
 // registry.
 func (c *conformanceRun) loadTestImages(ctx context.Context, nodes kind.Nodes) error {
-	wanted, err := testImages()
+	wanted, err := conformance.Images()
 	if err != nil {
 		return err
 	}
@@ -237,28 +188,4 @@ func (c *conformanceRun) loadTestImages(ctx context.Context, nodes kind.Nodes) e
 	}
 	spinner.Done()
 	return nil
-}
-
-// runTests runs the tests, and prints and records their results. It returns how many failed for an unknown reason.
-func (c *conformanceRun) runTests(
-	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
-) (failed int, err error) {
-	var results []conformance.Result
-	fmt.Printf("%d tests, %d at a time. Each test prints a line when it ends.\n", len(run.Tests), run.Parallel)
-	started := time.Now()
-	run.Ended = func(result conformance.Result) error {
-		result, expected := known.Explain(result)
-		if !expected {
-			failed++
-		}
-		results = append(results, result)
-		left := time.Since(started) / time.Duration(len(results)) * time.Duration(len(run.Tests)-len(results))
-		line := fmt.Sprintf("%d of %d, %s left: %-7s %s (%.0f s)",
-			len(results), len(run.Tests), left.Round(time.Second), result.Verdict, result.Test, result.Seconds)
-		fmt.Fprintln(os.Stdout, strings.TrimSuffix(line+": "+result.Why, ": "))
-		return ledger.Record(result)
-	}
-	err = run.Do(ctx)
-	fmt.Println(conformance.Summary(results))
-	return failed, err
 }
