@@ -6,15 +6,13 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/playground"
 )
 
 func helmCommand() *cobra.Command {
@@ -28,36 +26,16 @@ func helmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			playground := repo.Playground()
-			if _, err := playground.Config(); err != nil && !needsNoCluster(args) {
+			if _, err := repo.Playground().Config(); err != nil && !playground.HelmNeedsNoCluster(args) {
 				return err
 			}
 			program, err := repo.Helm(command.Context())
 			if err != nil {
 				return err
 			}
-			return become(program, "helm", args,
-				helmEnvironment(os.Environ(), playground.Kubeconfig(), filepath.Join(repo.Root, ".cache", "helm")))
+			return become(program, "helm", args, playground.HelmEnvironment(repo, os.Environ()))
 		},
 	}
-}
-
-// needsNoCluster reports whether a call of helm works without a cluster.
-func needsNoCluster(args []string) bool {
-	return asksForHelp(args) || slices.Contains([]string{
-		"completion", "env", "lint", "package", "pull", "repo", "search", "show", "template", "version",
-	}, args[0])
-}
-
-// helmEnvironment points Helm at a cluster, and at a folder for its files. It removes the user's own settings, because
-// those of another cluster do not apply here and charts of the course come from no repository.
-func helmEnvironment(have []string, kubeconfig, folder string) []string {
-	environment := slices.DeleteFunc(have, func(variable string) bool {
-		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "HELM_")
-	})
-	return append(environment, "KUBECONFIG="+kubeconfig,
-		"HELM_CACHE_HOME="+filepath.Join(folder, "cache"), "HELM_CONFIG_HOME="+filepath.Join(folder, "config"),
-		"HELM_DATA_HOME="+filepath.Join(folder, "data"))
 }
 
 func chartCommand() *cobra.Command {

@@ -24,7 +24,6 @@ import (
 	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/report/terminal"
 	"lva.io/operators/scripts/grading/stage/shared"
-	"lva.io/operators/scripts/grading/submission"
 	"lva.io/operators/scripts/grading/work"
 )
 
@@ -220,22 +219,11 @@ func runCommand() *cobra.Command {
 func operatorIn(repo *checkout.Checkout, lab *manifest.Lab, dir, main string) *playground.Operator {
 	return &playground.Operator{
 		Checkout: repo, Lab: lab, Dir: dir, Main: main,
-		Fetch: func(ctx context.Context, dir, system string) error { return fetchModules(ctx, repo, dir, system) },
-		Out:   os.Stdout, Err: os.Stderr,
+		Fetch: func(ctx context.Context, dir, system string) error {
+			return playground.FetchModules(ctx, repo, dir, system)
+		},
+		Out: os.Stdout, Err: os.Stderr,
 	}
-}
-
-// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are cached. For other
-// folders it does nothing, because nothing is downloaded for them without a request. system has the meaning of
-// submission.Builder.
-func fetchModules(ctx context.Context, repo *checkout.Checkout, dir, system string) error {
-	lab := repo.LabOf(dir)
-	if lab == nil {
-		return nil
-	}
-	return submission.FetchMissing(ctx, "lab "+lab.Name, submission.Builder{
-		Submission: &submission.Submission{Dir: dir}, System: system,
-	})
 }
 
 func kubectlCommand() *cobra.Command {
@@ -247,26 +235,15 @@ func kubectlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster := repo.Playground()
-			if _, err := cluster.Config(); err != nil && !asksForHelp(args) {
+			if _, err := repo.Playground().Config(); err != nil && !playground.KubectlNeedsNoCluster(args) {
 				return err
 			}
 			if err := repo.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
-			// kubectl must not cache the list of kinds, because in a lab it changes from one command to the next.
-			environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-				return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "KUBECACHEDIR=")
-			})
-			return become(repo.ControlPlane.Path, "kubectl", args,
-				append(environment, "KUBECONFIG="+cluster.Kubeconfig(), "KUBECACHEDIR="+os.DevNull))
+			return become(repo.ControlPlane.Path, "kubectl", args, playground.KubectlEnvironment(repo, os.Environ()))
 		},
 	}
-}
-
-// asksForHelp reports whether a kubectl command needs no cluster.
-func asksForHelp(args []string) bool {
-	return len(args) == 0 || args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
 
 func controllerGenCommand() *cobra.Command {
@@ -283,7 +260,7 @@ func controllerGenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := fetchModules(command.Context(), repo, ".", ""); err != nil {
+			if err := playground.FetchModules(command.Context(), repo, ".", ""); err != nil {
 				return err
 			}
 			return become(program, "controller-gen", args, gobuild.Environment())
@@ -314,7 +291,7 @@ func clientsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := fetchModules(command.Context(), repo, ".", ""); err != nil {
+			if err := playground.FetchModules(command.Context(), repo, ".", ""); err != nil {
 				return err
 			}
 			return generator.Generate(command.Context(), dir)
