@@ -4,22 +4,15 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/authoring/runs"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/checkout/command"
-	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/grading/report"
 )
 
 func recordCommand() *cobra.Command {
@@ -46,7 +39,7 @@ func recordCommand() *cobra.Command {
 				return err
 			}
 			for _, lab := range labs {
-				if err := recordLab(c.Context(), repo, lab, only); err != nil {
+				if err := runs.Record(c.Context(), repo, lab, only, os.Stdout); err != nil {
 					return err
 				}
 			}
@@ -55,54 +48,4 @@ func recordCommand() *cobra.Command {
 	}
 	command.Flags().StringSliceVar(&only, "only", nil, "record only these: skeleton, mistake, solution (default: all)")
 	return command
-}
-
-// recordLab grades the runs of a lab as a user would, in folders outside the labs, and keeps their reports.
-func recordLab(ctx context.Context, repo *checkout.Checkout, lab *manifest.Lab, only []string) (err error) {
-	all, err := runs.Required(repo.Root, lab)
-	if err != nil {
-		return err
-	}
-	if err := repo.Prepare(ctx, lab.NeedsNode(lab.Stage), lab); err != nil {
-		return err
-	}
-	controllerGen, err := repo.ControllerGen(ctx)
-	if err != nil {
-		return err
-	}
-	runner, err := command.NewRunner()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		run := &all[i]
-		if len(only) > 0 && !slices.Contains(only, run.Name) {
-			continue
-		}
-		fmt.Printf("%s %s …\n", lab.Name, run.Name)
-		dir := filepath.Join(runner.Dir(), run.Name, lab.Name)
-		if err := run.LayOut(ctx, repo, controllerGen, dir); err != nil {
-			return err
-		}
-		// The exit code is 1 if points are missing. The report shows whether there is a grade.
-		output, failed := runner.Run(ctx, repo.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
-		out, err := repo.Out(filepath.Join("submissions", checkout.ReportsOf(dir)))
-		if err != nil {
-			return err
-		}
-		graded, err := report.Read(filepath.Join(out, lab.Name, report.JSONFile))
-		if err := errors.Join(err, os.RemoveAll(out)); err != nil {
-			return fmt.Errorf("grading %s of %s: %w\n%s", run.Name, lab.Name, errors.Join(failed, err), output)
-		}
-		if err := run.Keep(repo.Root, graded); err != nil {
-			return err
-		}
-		fmt.Printf("%s: %s\n", run.File(), graded.Points())
-	}
-	return nil
 }
