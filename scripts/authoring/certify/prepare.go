@@ -38,7 +38,7 @@ func Prepare(
 		if options.Checks, err = base.Checkout.Checks(ctx, lab); err != nil {
 			return nil, err
 		}
-		if err := submission.FetchMissing(ctx, "lab "+lab.Name, submission.Builder{
+		if err := submission.FetchMissing(ctx, "lab "+lab.Name, &submission.Builder{
 			Submission: &submission.Submission{Dir: base.SolutionDir(lab)},
 		}); err != nil {
 			return nil, err

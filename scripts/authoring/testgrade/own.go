@@ -52,7 +52,7 @@ func prepare(ctx context.Context, w *work.Work, options *Options, fetch bool) (e
 		dirs = append(dirs, w.Dir)
 	}
 	for _, dir := range dirs {
-		if err := submission.FetchMissing(ctx, cli.Relative(dir), submission.Builder{
+		if err := submission.FetchMissing(ctx, cli.Relative(dir), &submission.Builder{
 			Submission: &submission.Submission{Dir: dir}, Tests: true,
 		}); err != nil {
 			return err

@@ -22,7 +22,7 @@ func FetchModules(ctx context.Context, repo *checkout.Checkout, dir, system stri
 	if lab == nil {
 		return nil
 	}
-	return submission.FetchMissing(ctx, "lab "+lab.Name, submission.Builder{
+	return submission.FetchMissing(ctx, "lab "+lab.Name, &submission.Builder{
 		Submission: &submission.Submission{Dir: dir}, System: system,
 	})
 }

@@ -143,7 +143,7 @@ func (o *Options) subjects(ctx context.Context, refs []string) ([]*subject, erro
 	var subjects []*subject
 	for _, lab := range labs {
 		solution := o.SolutionDir(lab)
-		if err := submission.FetchMissing(ctx, "lab "+lab.Name, submission.Builder{
+		if err := submission.FetchMissing(ctx, "lab "+lab.Name, &submission.Builder{
 			Submission: &submission.Submission{Dir: solution},
 		}); err != nil {
 			return nil, err
