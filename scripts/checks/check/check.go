@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,7 +113,9 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 		evidence = c.requests(expected, observed)
 	}
 	evidence = append(c.busy(), evidence...)
-	unanswered := c.Audit.Since(c.began, func(e audit.Event) bool { return len(e.FailedOpen) > 0 })
+	unanswered := c.Audit.Since(c.began, func(e audit.Event) bool {
+		return slices.ContainsFunc(e.FailedOpen, func(name string) bool { return slices.Contains(c.webhooks, name) })
+	})
 	c.failure = &Failure{Expected: expected, Observed: observed, Evidence: evidence, FailedOpen: len(unanswered) > 0}
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
 }

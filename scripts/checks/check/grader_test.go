@@ -251,7 +251,8 @@ func (g *grader) run(suite string, listed ...string) run {
 	}
 	content, err := json.Marshal(protocol.Run{
 		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator,
-		Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, NotStarted: g.notStarted,
+		Webhooks: []string{"shop"}, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes,
+		First: g.first, NotStarted: g.notStarted,
 	})
 	if err != nil {
 		g.t.Fatal(err)

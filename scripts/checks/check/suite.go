@@ -78,6 +78,7 @@ type Suite struct {
 
 	operatorUser string
 	rules        audit.Rules // of the operator's role
+	webhooks     []string    // the names of the submission's webhooks
 	auditMark    string
 	first        string // the check that runs before all others
 	notStarted   []int  // the steps that the submission has not started
@@ -243,7 +244,8 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeExpected: run.NodeExpected,
 		Extended: run.Extended, NotExtended: run.NotExtended,
 		Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories,
-		operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted,
+		operatorUser: run.OperatorUser, rules: run.Rules, webhooks: run.Webhooks,
+		first: run.First, notStarted: run.NotStarted,
 		auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		Services:    run.Services,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),

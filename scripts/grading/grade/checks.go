@@ -40,6 +40,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	protocolRun := protocol.Run{
 		Kubectl: r.Kubectl, Exchange: s.builder.Exchange(), Services: s.services,
 		Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules,
+		Webhooks: s.webhooks,
 	}
 	r.report.Seed = r.Seed // a run without checks does not use it
 	if s.injector != nil {

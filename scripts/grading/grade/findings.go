@@ -28,10 +28,14 @@ func (o *operator) problems(since int64) []string {
 }
 
 // webhookPaths names the paths at which the operator serves webhooks, according to its log, if the API server got no
-// answer from a webhook.
+// answer from one of the submission's webhooks.
 func (o *operator) webhookPaths(event protocol.Event) []string {
 	// If the request failed, only the API server's message tells why. (ErrCallingWebhook in k8s.io/apiserver)
-	failed := func(text string) bool { return strings.Contains(text, "failed calling webhook") }
+	failed := func(text string) bool {
+		return slices.ContainsFunc(o.webhooks, func(name string) bool {
+			return strings.Contains(text, fmt.Sprintf("failed calling webhook %q", name))
+		})
+	}
 	if o == nil || !event.FailedOpen && !failed(event.Observed) && !slices.ContainsFunc(event.Evidence, failed) {
 		return nil
 	}

@@ -154,6 +154,7 @@ func TestFloodIsExplained(t *testing.T) {
 func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	t.Parallel()
 	o := logging(t, `{"msg":"Registering webhook","path":"/validate"}`)
+	o.webhooks = []string{"shop"}
 	unanswered := []protocol.Event{
 		{Observed: `it was not answered: failed calling webhook "shop": no`},
 		{Observed: "it stays", Evidence: []string{`the deletion failed: failed calling webhook "shop": no`}},
@@ -165,10 +166,14 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 			t.Errorf("for %+v, the evidence is %q", event, got)
 		}
 	}
-	if got := o.webhookPaths(protocol.Event{Observed: "it was accepted"}); got != nil {
-		t.Errorf("with answers from all webhooks, the evidence is %q", got)
+	for _, observed := range []string{"it was accepted", `failed calling webhook "another": no`} {
+		if got := o.webhookPaths(protocol.Event{Observed: observed}); got != nil {
+			t.Errorf("with answers from all of its webhooks (%s), the evidence is %q", observed, got)
+		}
 	}
-	if got := logging(t).webhookPaths(unanswered[0]); got != nil {
+	silent := logging(t)
+	silent.webhooks = o.webhooks
+	if got := silent.webhookPaths(unanswered[0]); got != nil {
 		t.Errorf("with no webhook in the log, the evidence is %q", got)
 	}
 }

@@ -53,6 +53,8 @@ type subject struct {
 	rules audit.Rules
 	// groups are the API groups of the lab's kinds.
 	groups []string
+	// webhooks are the names of the submission's webhooks.
+	webhooks []string
 	// heldBack is true if the submission has started the lab's extension, whose version was held back.
 	heldBack bool
 }
@@ -63,6 +65,7 @@ func (r *run) install(
 ) (*subject, error) {
 	s := &subject{
 		connection: links, builder: builder, cluster: st.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups,
+		webhooks: manifests.WebhookNames(),
 	}
 	if r.Lab.Extension != nil {
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)

@@ -39,6 +39,8 @@ type Run struct {
 	OperatorUser string `json:"operatorUser"`
 	// Rules are the rules of the role that is generated from the operator's markers.
 	Rules audit.Rules `json:"rules,omitempty"`
+	// Webhooks are the names of the submission's webhooks.
+	Webhooks []string `json:"webhooks,omitempty"`
 	// AuditMark is the prefix of the audit IDs of the operator's requests that came through the proxy: see audit.Around.
 	AuditMark string `json:"auditMark,omitempty"`
 	// Control is the Unix socket on which the grader listens for the checks. It is empty in a lab without an operator.
@@ -109,7 +111,8 @@ type Event struct {
 	Evidence     []string             `json:"evidence,omitempty"`
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
-	// FailedOpen is true if a webhook gave no answer before the check failed, and its failurePolicy let the request pass.
+	// FailedOpen is true if a webhook of the submission gave no answer before the check failed, and its failurePolicy let
+	// the request pass.
 	FailedOpen bool `json:"failedOpen,omitempty"`
 	// Prevented explains why no submission can be graded here. It ends the run.
 	Prevented string `json:"prevented,omitempty"`

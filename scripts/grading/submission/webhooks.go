@@ -112,6 +112,18 @@ func (m *Manifests) registered() map[string]any {
 	return all
 }
 
+// WebhookNames returns the names of the submission's webhooks, by which the API server reports that one of them failed.
+func (m *Manifests) WebhookNames() (names []string) {
+	for _, configuration := range m.Webhooks {
+		for _, webhook := range WebhooksOf(configuration) {
+			if name, ok := webhook["name"].(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // WebhooksOf returns the webhooks of a configuration. It does not validate them, because the API server does.
 func WebhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string]any) {
 	list, _ := configuration.Object["webhooks"].([]any)
