@@ -50,6 +50,20 @@ func (a *accounts) belongs(account, user string) bool {
 	return false
 }
 
+// MostlyBy reports whether requests that By matches for one of these users are more than half of the log, in bytes.
+func (l *Log) MostlyBy(users ...string) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var all, theirs int64
+	for account, size := range l.sizes {
+		all += size
+		if slices.ContainsFunc(users, func(user string) bool { return l.accounts.belongs(account, user) }) {
+			theirs += size
+		}
+	}
+	return 2*theirs > all
+}
+
 // By matches the requests of a user, and those of ServiceAccounts that this user has created or requested a token for.
 func (l *Log) By(user string) Match {
 	return func(e Event) bool { return l.accounts.belongs(e.User, user) }

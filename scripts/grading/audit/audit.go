@@ -41,7 +41,8 @@ type Log struct {
 	mutex   sync.Mutex
 	rest    []byte // the beginning of a line whose end is not written yet
 	events  []Event
-	changed chan struct{} // closed and replaced when events arrive
+	sizes   map[string]int64 // of what is logged, in bytes, by user
+	changed chan struct{}    // closed and replaced when events arrive
 	err     error
 
 	accounts accounts
@@ -50,7 +51,8 @@ type Log struct {
 	ctx  context.Context
 }
 
-// Open opens a log, and reads it until the context ends. If the log is larger than 1 GiB, Err returns an error.
+// Open opens a log, and reads it until the context ends. If the log becomes larger than 1 GiB, no more of it is read,
+// and Err returns a *limited.LongError.
 func Open(ctx context.Context, path string) (*Log, error) { return open(ctx, path, logLimit) }
 
 func open(ctx context.Context, path string, limit int64) (*Log, error) {
@@ -60,7 +62,7 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	}
 	l := &Log{
 		file: file, content: limited.Reader(file, limit), accounts: accounts{creators: map[string][]string{}},
-		changed: make(chan struct{}), ctx: ctx,
+		sizes: map[string]int64{}, changed: make(chan struct{}), ctx: ctx,
 	}
 	go l.follow(ctx)
 	return l, nil
@@ -80,7 +82,7 @@ const markPatience = 5 * time.Second
 
 // catchUp waits until the copy contains everything that was logged before the call.
 func (l *Log) catchUp() {
-	if l.mark == nil {
+	if l.mark == nil || l.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience,
@@ -137,10 +139,6 @@ func (l *Log) read() {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}()
-	if err != nil {
-		l.err = fmt.Errorf("reading the audit log: %w", err)
-		return
-	}
 	lines := bytes.Split(append(l.rest, more...), []byte("\n"))
 	l.rest = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
@@ -151,7 +149,11 @@ func (l *Log) read() {
 		}
 		read := newEvent(&event)
 		l.events = append(l.events, read)
+		l.sizes[read.User] += int64(len(line))
 		l.accounts.add(read)
+	}
+	if err != nil {
+		l.err = fmt.Errorf("reading the audit log: %w", err)
 	}
 }
 

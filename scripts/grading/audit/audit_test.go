@@ -95,6 +95,35 @@ func TestLogSizeIsLimited(t *testing.T) {
 	}
 }
 
+// A few large requests may fill a log, too. What was logged up to the limit shows whose they are.
+func TestFullLogShowsWhoFilledIt(t *testing.T) {
+	t.Parallel()
+	request := func(user string, size int) string { return line(time.Now(), user, "update", strings.Repeat("x", size)) }
+	for _, test := range []struct {
+		name, content string
+		want          bool
+	}{
+		{"the student", request(student, 5000) + strings.Repeat(request("other", 1), 3), true},
+		{"another user", request("other", 5000) + strings.Repeat(request(student, 1), 3), false},
+	} {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		if err := os.WriteFile(path, []byte(test.content+request(student, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := open(t.Context(), path, int64(len(test.content)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Now()
+		if _, long := errors.AsType[*limited.LongError](log.Err()); !long {
+			t.Errorf("%s: Err() = %v", test.name, log.Err())
+		}
+		if got := log.MostlyBy("nobody", student); got != test.want {
+			t.Errorf("%s: MostlyBy() = %t", test.name, got)
+		}
+	}
+}
+
 func TestPartialLineIsBuffered(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)

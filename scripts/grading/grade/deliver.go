@@ -38,7 +38,7 @@ func (r *run) deliver(
 		return err
 	}
 	if s.delivery.User != "" {
-		defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
+		defer func() { err = errors.Join(r.takeForbidden(s), err) }()
 	}
 	return r.check(ctx, s, nil)
 }

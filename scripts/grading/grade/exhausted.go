@@ -19,10 +19,10 @@ import (
 
 // exhaustible are the resources of a machine whose exhaustion ends an operator. A submission can print such an error
 // itself, so the grader also tries to allocate the resource, after the operator has ended and released its share. It
-// keeps its share of the disk: the folders in which it may write are given to confirmed.
+// keeps its share of the disk: the folders and files that it may fill are given to confirmed.
 var exhaustible = []struct {
 	output    *regexp.Regexp
-	confirmed func(writable []string) bool
+	confirmed func(own []string) bool
 	reason    string
 }{
 	{
@@ -58,17 +58,17 @@ func diskIsFull(dir string) bool {
 // ownShare is how much of the disk a submission may use, in bytes, before it counts as having filled the disk itself.
 const ownShare = 256 << 20
 
-// othersFillDisk reports whether the disk of TMPDIR is full, and not because of the files in the folders in which the
-// submission may write.
-func othersFillDisk(writable []string) bool {
-	return diskIsFull(os.TempDir()) && !holdMore(ownShare, writable)
+// othersFillDisk reports whether the disk of TMPDIR is full, and not because of the folders and files that the
+// submission may fill: those in which its programs write, and the audit log of its requests.
+func othersFillDisk(own []string) bool {
+	return diskIsFull(os.TempDir()) && !holdMore(ownShare, own)
 }
 
-// holdMore reports whether folders have allocated more than a limit, in bytes. A missing folder is empty. A folder that
-// can't be read counts as larger, because a submission could hide its files there.
-func holdMore(limit int64, folders []string) bool {
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+// holdMore reports whether folders and files have allocated more than a limit, in bytes. What is missing is empty. A
+// folder that can't be read counts as larger, because a submission could hide its files there.
+func holdMore(limit int64, paths []string) bool {
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
 			var info fs.FileInfo
 			if err == nil {
 				info, err = entry.Info()
@@ -95,10 +95,10 @@ func holdMore(limit int64, folders []string) bool {
 }
 
 // orFullDisk replaces a result that the full disk of TMPDIR may have caused: the API server and the checks write there,
-// too. It must be called before the files of the run are removed. writable are the folders in which the submission may
-// write: if it has filled the disk itself, the result stays.
-func (r *run) orFullDisk(err error, writable []string) error {
-	if !othersFillDisk(writable) {
+// too. It must be called before the files of the run are removed. own are the folders and files that the submission may
+// fill: if it has filled the disk itself, the result stays.
+func (r *run) orFullDisk(err error, own []string) error {
+	if !othersFillDisk(own) {
 		return err
 	}
 	return r.onFullDisk(err)
@@ -162,10 +162,10 @@ func processesExhausted() bool {
 
 // exhausted is the verdict on an operator that has ended because this machine ran out of a resource. It is nil if the
 // machine did not. kills is how many processes the kernel has killed for lack of memory since the operator was
-// started, and writable are the folders in which it may write.
-func exhausted(output string, ending error, kills int, writable []string) *verdict {
+// started, and own are the folders and files that it may fill.
+func exhausted(output string, ending error, kills int, own []string) *verdict {
 	for _, e := range exhaustible {
-		if e.output.MatchString(output) && e.confirmed(writable) {
+		if e.output.MatchString(output) && e.confirmed(own) {
 			return &verdict{outcome: report.Error, reason: e.reason, machine: e.reason == fullDisk}
 		}
 	}

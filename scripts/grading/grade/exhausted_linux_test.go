@@ -17,7 +17,7 @@ import (
 )
 
 // exhaustedVariable makes this test binary print its verdict on an operator that has logged this text, or on a run that
-// timed out. The operator may write in the folder home of TMPDIR.
+// timed out. The operator may fill the folder home and the file audit.log in TMPDIR.
 const (
 	exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
 	timedOut          = "the run timed out"
@@ -28,8 +28,9 @@ func init() {
 	if output == "" {
 		return
 	}
-	reason, writable := "nothing is exhausted", []string{filepath.Join(os.TempDir(), "home")}
-	if v := exhausted(output, nil, 0, writable); v != nil && v.outcome == report.Error {
+	own := []string{filepath.Join(os.TempDir(), "home"), filepath.Join(os.TempDir(), "audit.log")}
+	reason := "nothing is exhausted"
+	if v := exhausted(output, nil, 0, own); v != nil && v.outcome == report.Error {
 		reason = v.reason
 		if v.machine != (reason == fullDisk) {
 			reason = "machine error is wrong: " + reason
@@ -37,7 +38,7 @@ func init() {
 	}
 	if output == timedOut {
 		r := &run{report: &report.Report{}}
-		reason = r.orFullDisk(&verdict{outcome: report.TimedOut, reason: reason}, writable).Error()
+		reason = r.orFullDisk(&verdict{outcome: report.TimedOut, reason: reason}, own).Error()
 	}
 	os.Stdout.WriteString(reason)
 	os.Exit(0)
@@ -55,9 +56,11 @@ func TestExhaustedResources(t *testing.T) {
 		disk    = `write /tmp/x: no space left on device`
 		fewer   = "this user has fewer instances of inotify left than the operator needs"
 		nothing = "nothing is exhausted"
-		fill    = `mount -t tmpfs -o size=258m none "$1" && mkdir "$1/home" && ` +
-			`{ head -c 300000000 /dev/zero >"$1/home/all" 2>/dev/null || TMPDIR="$1" exec "$0"; }`
 	)
+	fill := func(file string) string {
+		return `mount -t tmpfs -o size=258m none "$1" && mkdir "$1/home" && ` +
+			`{ head -c 300000000 /dev/zero >"$1/` + file + `" 2>/dev/null || TMPDIR="$1" exec "$0"; }`
+	}
 	for _, test := range []struct{ what, output, prepare, want string }{
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		// The operator had one, and released it when it ended because it could not get a second one.
@@ -72,13 +75,15 @@ func TestExhaustedResources(t *testing.T) {
 		},
 		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
-		{"a disk that the operator has filled", disk, fill, nothing},
+		{"a disk that the operator has filled", disk, fill("home/all"), nothing},
+		{"a disk that the audit log has filled", disk, fill("audit.log"), nothing},
+		{"a disk that another file has filled", disk, fill("other"), "the disk of TMPDIR is full"},
 		{"a disk that is not full", disk, `exec "$0"`, nothing},
 		{
 			"a run on a full disk", timedOut, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`,
 			"the disk of TMPDIR is full",
 		},
-		{"a run whose operator has filled the disk", timedOut, fill, nothing},
+		{"a run whose operator has filled the disk", timedOut, fill("home/all"), nothing},
 		{"a run on a disk that is not full", timedOut, `exec "$0"`, nothing},
 		{"another error", "too many open files", `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, nothing},
 	} {

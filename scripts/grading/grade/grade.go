@@ -197,7 +197,11 @@ func (r *run) grade(ctx context.Context) (err error) {
 	defer func() {
 		r.report.Environment.Containment = string(builder.Scope.Containment())
 		r.report.Environment.Walls = names(builder.Scope.Walls())
-		err = errors.Join(r.orFullDisk(err, builder.Writable()), r.tearDown(builder, st, links))
+		own := builder.Writable()
+		if st != nil {
+			own = append(own, st.Cluster().AuditLog)
+		}
+		err = errors.Join(r.orFullDisk(err, own), r.tearDown(builder, st, links))
 	}()
 	if r.Fetch {
 		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) {
@@ -258,7 +262,8 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 	operator.machine = r.machine
 	defer operator.close()
 	r.report.Notices = append(r.report.Notices, operator.untestedFeatures(r.torture != nil)...)
-	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
+	// Any other end may be a consequence of a flooded audit log, so its verdict comes first.
+	defer func() { err = errors.Join(r.takeForbidden(s), err) }()
 	defer func() { r.report.OperatorLog = operator.lastLogLines() }()
 	defer func() { err = operator.explain(err) }()
 	if r.torture != nil {

@@ -161,7 +161,7 @@ func (o *operator) watch(p stage.Instance) {
 		fault := o.portTaken() // a manager may begin its work before it listens
 		if fault == nil {
 			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore,
-				o.builder.Writable())
+				append(o.builder.Writable(), o.cluster.AuditLog))
 		}
 		if fault != nil {
 			o.report(fault)

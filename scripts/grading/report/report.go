@@ -30,7 +30,7 @@ const (
 	NotStarted Outcome = "not-started"
 	// Crashed means that the operator ended while it was graded.
 	Crashed Outcome = "crashed"
-	// Flooded means that the operator wrote more log than is allowed.
+	// Flooded means that the operator wrote more log than is allowed, or that its requests filled the audit log.
 	Flooded Outcome = "flooded"
 	// TimedOut means that the lab's time limit ended the run.
 	TimedOut Outcome = "timed-out"
