@@ -4,14 +4,21 @@
 package gobuild
 
 import (
+	"errors"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
+
+	"lva.io/operators/clusters/process"
 )
 
 // fault is a failure of the go command that the machine causes. It is recognised from one line of what the go command
 // printed.
 type fault struct {
 	line *regexp.Regexp
+	// errors are those of system calls that fail in this process for the same reason.
+	errors []error
 	// loading is true if the fault happens before anything is compiled. A line that comes later is the compiler's, and a
 	// directive such as `//line go: creating work dir` can give it any beginning. Its end is always the compiler's own, so
 	// expressions for all other faults end in $.
@@ -24,27 +31,32 @@ type fault struct {
 var faults = []fault{
 	{
 		line:    regexp.MustCompile(`(no space left on device|disk quota exceeded|file too large)$`),
+		errors:  []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG},
 		problem: "the disk is full",
 		remedy:  "free some space, or set TMPDIR and GOCACHE to folders on another disk",
 	},
 	{
 		line:    regexp.MustCompile(`(input/output error|read-only file system|stale (NFS )?file handle)$`),
+		errors:  []error{syscall.EIO, syscall.EROFS, syscall.ESTALE},
 		problem: "the disk can't be read or written",
 		remedy:  "look at `dmesg`, or set TMPDIR and GOCACHE to folders on another disk",
 	},
 	{
 		line: regexp.MustCompile(`(^|: )signal: killed$|(: cannot allocate memory|errno=12\))$|` +
 			`^(fatal error|runtime): .*(out of memory|page summary memory)$`),
+		errors:  []error{syscall.ENOMEM},
 		problem: "a program of Go was killed or had no memory left",
 		remedy:  "close other programs, or give this machine or container more memory",
 	},
 	{
 		line:    regexp.MustCompile(`(: resource temporarily unavailable|errno=11\)|: too many open files)$`),
+		errors:  []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE},
 		problem: "the system allows no more processes or open files",
 		remedy:  "end other programs, or raise the limits (`ulimit -u`, `ulimit -n`)",
 	},
 	{
 		line:    regexp.MustCompile(`: exec format error$`),
+		errors:  []error{syscall.ENOEXEC},
 		problem: "the installation of Go is damaged",
 		remedy:  "install Go again, from go.dev/dl or your system's packages",
 	},
@@ -113,7 +125,8 @@ var (
 
 // MachineFault reports whether the go command failed because of the machine, the network or the user's settings, and
 // not because of the code that it built. output is what the go command printed, and how it ended. reason is one
-// sentence with the problem and what to do.
+// sentence with the problem and what to do. Code that we don't trust can make the go command print any line, for
+// example with a string literal of several lines. See MachineError.
 func MachineFault(output string) (reason string, is bool) {
 	for _, fault := range faults {
 		for line := range strings.Lines(output) {
@@ -127,11 +140,31 @@ func MachineFault(output string) (reason string, is bool) {
 				}
 			}
 			if fault.line.MatchString(line) {
-				return fault.problem + " (" + detail(line) + "): " + fault.remedy, true
+				return fault.reason(line), true
 			}
 		}
 	}
 	return "", false
+}
+
+// MachineError reports whether an error of this process is a fault of the machine: a system call that failed, or a
+// program that was ended by a signal. It does not depend on the text of the error, which may contain names of files of
+// code that we don't trust. reason is as in MachineFault.
+func MachineError(err error) (reason string, is bool) {
+	cause := err
+	if exit, ended := errors.AsType[process.ExitError](err); ended && exit.ExitCode() < 0 {
+		cause = syscall.ENOMEM // usually, the kernel sends the signal
+	}
+	for _, fault := range faults {
+		if slices.ContainsFunc(fault.errors, func(known error) bool { return errors.Is(cause, known) }) {
+			return fault.reason(err.Error()), true
+		}
+	}
+	return "", false
+}
+
+func (f fault) reason(message string) string {
+	return f.problem + " (" + detail(message) + "): " + f.remedy
 }
 
 // detail returns the go command's message. Of a long line it returns the end, which has the cause.

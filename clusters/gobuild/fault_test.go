@@ -6,12 +6,14 @@ package gobuild
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"lva.io/operators/clusters/longtest"
@@ -370,4 +372,33 @@ func TestBuildLeavesTMPDIREmpty(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	wantNoRun(t, temporary)
+}
+
+// The text of an error may contain names that a submission has chosen.
+func TestMachineErrorDependsOnType(t *testing.T) {
+	t.Parallel()
+	ending := func(script string) error { return exec.CommandContext(t.Context(), "/bin/sh", "-c", script).Run() }
+	of := func(path string, err error) error {
+		return fmt.Errorf("copying: %w", &fs.PathError{Op: "write", Path: path, Err: err})
+	}
+	for _, test := range []struct {
+		err    error
+		reason string
+	}{
+		{of("/x", syscall.ENOSPC), "the disk is full (copying: write /x: no space left on device): free some space"},
+		{of("/x", syscall.EDQUOT), "the disk is full ("},
+		{of("/x", syscall.EROFS), "the disk can't be read or written ("},
+		{of("/x", syscall.EMFILE), "the system allows no more processes or open files ("},
+		{of("/x", syscall.ENOMEM), "a program of Go was killed or had no memory left ("},
+		{ending("kill -9 $$"), "a program of Go was killed or had no memory left (signal: killed): close other programs"},
+		{ending("exit 137"), ""},
+		{of("no space left on device", syscall.ENOENT), ""},
+		{errors.New("signal: killed"), ""},
+		{nil, ""},
+	} {
+		reason, is := MachineError(test.err)
+		if is != (test.reason != "") || !strings.HasPrefix(reason, test.reason) {
+			t.Errorf("MachineError(%v) = %q, want %q", test.err, reason, test.reason)
+		}
+	}
 }

@@ -11,9 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/grading/report"
 )
 
@@ -169,7 +169,7 @@ func exhausted(output string, ending error, kills int, own []string) *verdict {
 			return &verdict{outcome: report.Error, reason: e.reason, machine: e.reason == fullDisk}
 		}
 	}
-	if ending != nil && strings.Contains(ending.Error(), "signal: killed") && kills > 0 {
+	if exit, ended := errors.AsType[process.ExitError](ending); ended && exit.ExitCode() < 0 && kills > 0 {
 		return &verdict{outcome: report.Error, reason: "the operator was killed, and the kernel has killed a program " +
 			"because the machine had no memory left: " +
 			"end other programs, and check how much memory the operator uses"}

@@ -3,13 +3,7 @@
 
 package grade
 
-import (
-	"fmt"
-	"os"
-	"strings"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // inotifyExhausted reports whether this user can make fewer instances of inotify than an operator needs.
 func inotifyExhausted() bool {
@@ -17,21 +11,4 @@ func inotifyExhausted() bool {
 		descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 		return func() { unix.Close(descriptor) }, err
 	})
-}
-
-// outOfMemoryKills is how many processes the kernel has killed since boot because there was no memory left. It is -1
-// if the kernel does not report it. (Documentation/admin-guide/cgroup-v2.rst describes the same counter of a control
-// group, in memory.events.)
-func outOfMemoryKills() int {
-	content, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		return -1
-	}
-	for line := range strings.Lines(string(content)) {
-		var kills int
-		if n, err := fmt.Sscanf(line, "oom_kill %d", &kills); n == 1 && err == nil {
-			return kills
-		}
-	}
-	return -1
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/grading/audit"
 	"lva.io/operators/scripts/grading/protocol"
 	"lva.io/operators/scripts/grading/report"
@@ -132,7 +133,7 @@ func (o *operator) startLocked() error {
 			return err
 		}
 	}
-	kills := outOfMemoryKills()
+	kills := process.OutOfMemoryKills()
 	started, err := o.launch()
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (o *operator) watch(p stage.Instance) {
 		o.instance = nil
 		fault := o.portTaken() // a manager may begin its work before it listens
 		if fault == nil {
-			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore,
+			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), process.OutOfMemoryKills()-o.killsBefore,
 				append(o.builder.Writable(), o.cluster.AuditLog))
 		}
 		if fault != nil {

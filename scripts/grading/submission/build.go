@@ -193,14 +193,10 @@ func (b *Builder) build(ctx context.Context, program string, environment []strin
 	return err
 }
 
-// problem distinguishes errors of the submission from faults of the machine, and both from errors of the grader.
+// problem distinguishes errors of the submission from faults of the machine, and both from errors of the grader. It
+// does not look for faults in the output, because the submission can make a tool print anything.
 func problem(err error, output, reason, tooLong string) error {
-	if err == nil {
-		return nil
-	}
-	if reason, is := gobuild.MachineFault(output + "\n" + err.Error()); is {
-		return &EnvironmentError{Reason: reason}
-	}
+	err = environmentError(err)
 	_, ended := errors.AsType[process.ExitError](err)
 	switch {
 	case errors.Is(err, errTooLong): // each limit is many times what a tool takes, so the machine is too slow
@@ -217,10 +213,11 @@ func problem(err error, output, reason, tooLong string) error {
 
 var errTooLong = errors.New("it took too long")
 
-// tool is a program of the grader that runs in the submission's folder.
+// tool is a program of the grader that processes the submission.
 type tool struct {
 	path        string // a file, or a name to be looked for on PATH
 	args        []string
+	dir         string // default: the submission's folder
 	environment []string
 	timeout     time.Duration
 	// stdout gets the tool's standard output. Default: it is returned with the rest.
@@ -233,8 +230,8 @@ type tool struct {
 	online bool
 }
 
-// tool runs a program of the grader and returns its messages, with positions relative to the submission's folder.
-func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error) {
+// run runs a tool and returns its messages, with positions relative to its folder.
+func (b *Builder) run(ctx context.Context, t tool) (messages string, err error) {
 	path, err := exec.LookPath(t.path)
 	if err != nil && t.path == "go" {
 		return "", &EnvironmentError{Reason: gobuild.ErrNoGo.Error()}
@@ -245,9 +242,11 @@ func (b *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	if err := b.prepareTools(ctx); err != nil {
 		return "", err
 	}
-	dir, err := b.toolDir()
-	if err != nil {
-		return "", err
+	dir := t.dir
+	if dir == "" {
+		if dir, err = b.toolDir(); err != nil {
+			return "", err
+		}
 	}
 	if dir != b.Dir {
 		t.environment = append(t.environment, "PWD="+dir) // makes the go command use the same path of the folder

@@ -46,6 +46,33 @@ func MissingModules(dir string) int {
 	return missing
 }
 
+// missing returns the modules, as path@version, that go.mod names and that are not in the module cache. It returns those
+// that replace others, and none that a folder replaces.
+func (b *Builder) missing() (modules []string) {
+	content, err := b.ReadFile("go.mod")
+	if err != nil {
+		return nil
+	}
+	mod, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		return nil
+	}
+	cache := gobuild.ModuleCache()
+	for _, required := range mod.Require {
+		needed := required.Mod
+		for _, replacement := range mod.Replace {
+			if old := replacement.Old; old.Path == needed.Path && (old.Version == "" || old.Version == needed.Version) {
+				needed = replacement.New
+				break
+			}
+		}
+		if modulepath.Check(needed.Path, needed.Version) == nil && !isCached(cache, needed) {
+			modules = append(modules, needed.String())
+		}
+	}
+	return modules
+}
+
 // isCached reports whether a module is in the module cache, and was downloaded completely.
 // (go.dev/ref/mod#module-cache)
 func isCached(cache string, m modulepath.Version) bool {
