@@ -37,7 +37,7 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 		// Requests to the freezer, and requests that a fault dropped, are in no audit log.
 		{"at the freezer", func(g *grader) { g.last = time.Now }},
 		{"after a failure that passes", func(g *grader) {
-			g.log = []faults.Entry{request(time.Now().Add(time.Second), "update", http.StatusConflict)}
+			g.log = []faults.Entry{request(time.Now().Add(patience), "update", http.StatusConflict)}
 		}},
 		{"as slowly as before", func(g *grader) {
 			g.log = []faults.Entry{
