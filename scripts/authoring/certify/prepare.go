@@ -19,7 +19,7 @@ func Prepare(
 	ctx context.Context, base Options, harness func(*manifest.Lab) (string, error), labs ...*manifest.Lab,
 ) ([]Options, error) {
 	withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-	if err := base.Checkout.Prepare(ctx, withNode, labs...); err != nil {
+	if err := base.Prepare(ctx, withNode, labs...); err != nil {
 		return nil, err
 	}
 	var all []Options

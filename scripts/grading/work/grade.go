@@ -187,7 +187,7 @@ func (w *Work) prepare(ctx context.Context, settings Options) (options grade.Opt
 	if err = report.Writable(w.Out); err != nil {
 		return options, err
 	}
-	if err = w.Checkout.Prepare(ctx, w.Placement.WithNode(w.Lab), w.Lab); err != nil {
+	if err = w.Prepare(ctx, w.Placement.WithNode(w.Lab), w.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = w.ControllerGen(ctx); err != nil {
