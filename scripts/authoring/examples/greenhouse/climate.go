@@ -27,7 +27,7 @@ func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Deleted: the garbage collector deletes the ConfigMap.
 	}
 	if !greenhouse.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // What is created for an object that is being deleted can keep it from ending.
+		return ctrl.Result{}, nil // A ConfigMap that is created now could delay the deletion.
 	}
 	//lab:begin settings
 	settings := &corev1.ConfigMap{
